@@ -86,7 +86,7 @@ func house() []row {
 
 		// Other ways to send, and ways to fail, for the demonstration. The load test,
 		// which is a module of its own, has them too.
-		{"article", "backoff message queue queue/transfer sender"},
+		{"article", "backoff excess message queue queue/transfer sender"},
 		{"chaos", "backoff queue"},
 
 		// The pages that show it all: beside a deployment, and in the demonstration, which

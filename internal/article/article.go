@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"chatclub/internal/excess"
 )
 
 // pause is the mean time between a refusal and the next try of the same message.
@@ -28,7 +30,7 @@ type Article struct {
 	random func() float64 // [0, 1)
 
 	mu    sync.Mutex
-	pages map[Key]int // refused and not yet sent; never zero
+	pages map[excess.Key]int // refused and not yet sent; never zero
 }
 
 // New returns an empty map. random spreads the pauses; nil means
@@ -37,11 +39,11 @@ func New(random func() float64) *Article {
 	if random == nil {
 		random = rand.Float64
 	}
-	return &Article{random: random, pages: make(map[Key]int)}
+	return &Article{random: random, pages: make(map[excess.Key]int)}
 }
 
 // Offer lets messages of free pages through, and those refused before.
-func (a *Article) Offer(_ time.Time, k Key, retry bool) Decision {
+func (a *Article) Offer(_ time.Time, k excess.Key, retry bool) Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pages[k] > 0 && !retry {
@@ -51,30 +53,30 @@ func (a *Article) Offer(_ time.Time, k Key, retry bool) Decision {
 }
 
 // Done counts a refused message up and, once it leaves, down.
-func (a *Article) Done(_ time.Time, k Key, retry bool, r Result) time.Duration {
+func (a *Article) Done(_ time.Time, k excess.Key, retry bool, r excess.Result) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case r == Refused && !retry:
+	case r == excess.Refused && !retry:
 		a.pages[k]++
-	case r != Refused && retry:
+	case r != excess.Refused && retry:
 		a.dropLocked(k)
 	}
 	return Pause(a.random)
 }
 
 // Drop counts a refused message down that will not be tried again.
-func (a *Article) Drop(k Key) {
+func (a *Article) Drop(k excess.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.dropLocked(k)
 }
 
-func (a *Article) dropLocked(k Key) {
+func (a *Article) dropLocked(k excess.Key) {
 	if a.pages[k]--; a.pages[k] <= 0 {
 		delete(a.pages, k)
 	}
 }
 
 // Overflow cannot happen: no message ever waits for its page.
-func (*Article) Overflow(time.Time, Key, int) {}
+func (*Article) Overflow(time.Time, excess.Key, int) {}

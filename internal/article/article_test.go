@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"chatclub/internal/excess"
 )
 
 var (
-	busy  = Key{Page: "busy", Class: "text"}
-	quiet = Key{Page: "quiet", Class: "text"}
+	busy  = excess.Key{Page: "busy", Class: "text"}
+	quiet = excess.Key{Page: "quiet", Class: "text"}
 	now   = time.Unix(1000, 0)
 )
 
-func pass(t *testing.T, a *Article, k Key, retry bool) {
+func pass(t *testing.T, a *Article, k excess.Key, retry bool) {
 	t.Helper()
 	if d := a.Offer(now, k, retry); d.Action != Send {
 		t.Fatalf("Offer(%v, retry %v) = %v, want Send", k, retry, d.Action)
@@ -24,19 +26,19 @@ func TestRefusedPageTakesNoFurtherMessage(t *testing.T) {
 	t.Parallel()
 	a := New(nil)
 	pass(t, a, busy, false)
-	if d := a.Done(now, busy, false, Refused); d < pause/2 || d > 3*pause/2 {
+	if d := a.Done(now, busy, false, excess.Refused); d < pause/2 || d > 3*pause/2 {
 		t.Errorf("Done(refused) = %v, want around %v", d, pause)
 	}
 	if d := a.Offer(now, busy, false); d.Action != Return {
 		t.Errorf("Offer after a refusal = %v, want Return", d.Action)
 	}
 	pass(t, a, quiet, false)
-	pass(t, a, Key{Page: busy.Page, Class: "media"}, false)
+	pass(t, a, excess.Key{Page: busy.Page, Class: "media"}, false)
 
 	pass(t, a, busy, true)
-	a.Done(now, busy, true, Refused) // tried again, refused again: counts once
+	a.Done(now, busy, true, excess.Refused) // tried again, refused again: counts once
 	pass(t, a, busy, true)
-	a.Done(now, busy, true, Accepted)
+	a.Done(now, busy, true, excess.Accepted)
 	pass(t, a, busy, false)
 	if got := len(a.pages); got != 0 {
 		t.Errorf("pages in excess = %d, want 0", got)
@@ -47,7 +49,7 @@ func TestDroppedMessageFreesItsPage(t *testing.T) {
 	t.Parallel()
 	a := New(nil)
 	pass(t, a, busy, false)
-	a.Done(now, busy, false, Refused)
+	a.Done(now, busy, false, excess.Refused)
 	a.Drop(busy)
 	pass(t, a, busy, false)
 }
@@ -58,13 +60,13 @@ func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := New(nil)
 		type flying struct {
-			key     Key
+			key     excess.Key
 			refused bool
 		}
 		var open []*flying
 		refused := map[string]int{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			k := Key{Page: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "page")}
+			k := excess.Key{Page: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "page")}
 			switch rapid.IntRange(0, 2).Draw(t, "op") {
 			case 0:
 				d := a.Offer(now, k, false)
@@ -79,7 +81,7 @@ func TestAgainstModel(t *testing.T) {
 					continue
 				}
 				h := open[rapid.IntRange(0, len(open)-1).Draw(t, "which")]
-				a.Done(now, h.key, h.refused, Refused)
+				a.Done(now, h.key, h.refused, excess.Refused)
 				if !h.refused {
 					h.refused = true
 					refused[h.key.Page]++
@@ -90,7 +92,7 @@ func TestAgainstModel(t *testing.T) {
 				}
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
 				h := open[i]
-				a.Done(now, h.key, h.refused, Accepted)
+				a.Done(now, h.key, h.refused, excess.Accepted)
 				if h.refused {
 					refused[h.key.Page]--
 				}
@@ -98,7 +100,7 @@ func TestAgainstModel(t *testing.T) {
 			}
 		}
 		for _, h := range open {
-			a.Done(now, h.key, h.refused, Accepted)
+			a.Done(now, h.key, h.refused, excess.Accepted)
 		}
 		if got := len(a.pages); got != 0 {
 			t.Fatalf("pages in excess after all left = %d, want 0", got)

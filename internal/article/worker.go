@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"chatclub/internal/backoff"
+	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/transfer"
@@ -88,7 +89,7 @@ type Worker struct {
 
 	mu           sync.Mutex
 	held, flying int // messages here, and of them those in calls
-	pages        map[Key]*pageCalls
+	pages        map[excess.Key]*pageCalls
 	lines        map[recipient][]*job // waiting behind the message that its goroutine has
 	latency      time.Duration        // of calls, a moving average
 }
@@ -106,7 +107,7 @@ type recipient struct{ page, to string }
 
 // pageCalls counts the held messages and the calls of one page and class.
 type pageCalls struct {
-	key          Key
+	key          excess.Key
 	turn         *semaphore.Weighted // its holder asks the strategy
 	held, flying int
 	gated        bool // the strategy said to wait
@@ -122,7 +123,7 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	}
 	w := &Worker{
 		WorkerConfig: cfg, slots: semaphore.NewWeighted(int64(cfg.MaxInFlight)),
-		pages: make(map[Key]*pageCalls), lines: make(map[recipient][]*job),
+		pages: make(map[excess.Key]*pageCalls), lines: make(map[recipient][]*job),
 		mover: transfer.New(transfer.Config{
 			Broker: cfg.Broker, Log: cfg.Log, Now: cfg.Now, Random: cfg.Random,
 			Notify: func(transfer.Event) {}, // an item that is not moved goes back with its subscription
@@ -189,7 +190,7 @@ func (w *Worker) add(j *job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.held++
-	k := Key{j.out.Page, string(j.out.Class)}
+	k := excess.Key{Page: j.out.Page, Class: string(j.out.Class)}
 	if w.pages[k] == nil {
 		w.pages[k] = &pageCalls{key: k, turn: semaphore.NewWeighted(1)}
 	}
@@ -343,14 +344,14 @@ func (w *Worker) settle(j *job, r sender.Result) (pause time.Duration, again boo
 }
 
 // limitResult is an outcome as the strategy sees it.
-func limitResult(o sender.Outcome) Result {
+func limitResult(o sender.Outcome) excess.Result {
 	switch o { //nolint:exhaustive // the others say nothing about the limit
 	case sender.PageThrottled:
-		return Refused
+		return excess.Refused
 	case sender.Sent, sender.Ambiguous:
-		return Accepted
+		return excess.Accepted
 	}
-	return Other
+	return excess.Other
 }
 
 // failed counts a failed attempt; after the last one the message is dead.

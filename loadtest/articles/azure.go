@@ -26,17 +26,17 @@ func azure() []Experiment {
 func records(seed uint64) (res Result) {
 	const all, perSecond = 10_000, 2000
 	chart := report.Chart{Title: "calls to a store that takes 2,000 a second", X: "seconds", Y: "calls", Steps: true}
-	k := article.Key{Page: hot, Class: "text"}
-	play := func(name string, says, bounds [3]float64, begin func(c *clock, call func() article.Result)) {
+	k := excess.Key{Page: hot, Class: "text"}
+	play := func(name string, says, bounds [3]float64, begin func(c *clock, call func() excess.Result)) {
 		c, made, refused := newClock(time.Minute), []float64(nil), 0.
 		store, err := limit.New(limit.Config{Algorithm: limit.FixedWindow, Limit: perSecond})
 		must(err)
-		begin(c, func() article.Result {
+		begin(c, func() excess.Result {
 			if made = append(made, c.since()); store.Allow(c.now) {
-				return article.Accepted
+				return excess.Accepted
 			}
 			refused++
-			return article.Refused
+			return excess.Refused
 		})
 		c.run()
 		chart.Lines = append(chart.Lines, course(name, made, 1, 7))
@@ -45,12 +45,12 @@ func records(seed uint64) (res Result) {
 			res.Rows = append(res.Rows, Row{name + ": " + what, report.Figure("").Text(says[i]), v, "", .99 * bounds[i], 1.04 * bounds[i]})
 		}
 	}
-	play("naive", [3]float64{30_000, 20_000, 4}, [3]float64{30_000, 20_000, 4}, func(c *clock, call func() article.Result) {
+	play("naive", [3]float64{30_000, 20_000, 4}, [3]float64{30_000, 20_000, 4}, func(c *clock, call func() excess.Result) {
 		g := naive(seed)
 		var send func()
 		send = func() {
-			if call() == article.Refused {
-				c.after(g.Done(c.now, k, true, article.Refused), send)
+			if call() == excess.Refused {
+				c.after(g.Done(c.now, k, true, excess.Refused), send)
 			}
 		}
 		for range all {
@@ -59,7 +59,7 @@ func records(seed uint64) (res Result) {
 	})
 	for i, most := range []int{1, 8} {
 		bounds := [][3]float64{{all, 0, 5}, {1300, 0, 0}}[i] // joined, there are 13 calls for each person
-		play(fmt.Sprintf("ours, texts joined to %d at most", most), [3]float64{all, 0, 5}, bounds, func(c *clock, call func() article.Result) {
+		play(fmt.Sprintf("ours, texts joined to %d at most", most), [3]float64{all, 0, 5}, bounds, func(c *clock, call func() excess.Result) {
 			m := excess.New(func(excess.Key) float64 { return perSecond })
 			var waiting []message.Outbound
 			for i := range all {
@@ -67,7 +67,7 @@ func records(seed uint64) (res Result) {
 			}
 			c.spawn(func(sleep func(time.Duration)) {
 				for len(waiting) > 0 {
-					wait, permit := m.Offer(c.now, excess.Key(k), time.Time{})
+					wait, permit := m.Offer(c.now, k, time.Time{})
 					if wait > 0 {
 						sleep(wait)
 						continue
@@ -78,10 +78,10 @@ func records(seed uint64) (res Result) {
 					}
 					_, n = message.Join(waiting[:n], most)
 					got := call()
-					if got == article.Accepted {
+					if got == excess.Accepted {
 						waiting = waiting[n:]
 					}
-					c.after(40*time.Millisecond, func() { m.Done(c.now, permit, excess.Result(got)) })
+					c.after(40*time.Millisecond, func() { m.Done(c.now, permit, got) })
 				}
 			})
 		})

@@ -62,10 +62,10 @@ func (r *room) offer(page string, perSecond float64, gap func() float64) {
 }
 
 // try calls the platform with a message, and notes what came of it.
-func (r *room) try(m *text) (article.Result, time.Duration) {
+func (r *room) try(m *text) (excess.Result, time.Duration) {
 	got, latency := r.call(m.page)
 	switch got {
-	case article.Accepted:
+	case excess.Accepted:
 		r.sent = append(r.sent, r.since())
 		if m.page[:1] == cold {
 			r.calm = append(r.calm, r.now.Sub(m.due).Seconds())
@@ -73,11 +73,11 @@ func (r *room) try(m *text) (article.Result, time.Duration) {
 		if !m.refused.IsZero() {
 			r.starved = append(r.starved, r.now.Sub(m.refused).Seconds())
 		}
-	case article.Refused:
+	case excess.Refused:
 		if r.refused++; m.refused.IsZero() {
 			m.refused = r.now
 		}
-	case article.Other:
+	case excess.Other:
 		if r.blocked == 0 { // what comes after it is the same with all
 			r.blocked, r.end = r.since(), r.now
 		}
@@ -116,7 +116,7 @@ func (d *dispatcher) thread(sleep func(time.Duration)) {
 		}
 		m := (*from)[0]
 		*from = (*from)[1:]
-		k := article.Key{Page: m.page, Class: "text"}
+		k := excess.Key{Page: m.page, Class: "text"}
 		if d.Offer(d.now, k, !m.refused.IsZero()).Action != article.Send {
 			sleep(moveTime)
 			d.queue = append(d.queue, m)
@@ -127,7 +127,7 @@ func (d *dispatcher) thread(sleep func(time.Duration)) {
 			got, latency := d.try(m)
 			sleep(latency)
 			pause := d.Done(d.now, k, retry, got)
-			if got == article.Accepted {
+			if got == excess.Accepted {
 				break
 			}
 			if !d.keeps {
@@ -164,7 +164,7 @@ func (r *room) ours(limit float64) {
 				lines[page] = lines[page][1:]
 				got, latency := r.try(first)
 				r.after(latency, func() {
-					if m.Done(r.now, permit, excess.Result(got)); got != article.Accepted {
+					if m.Done(r.now, permit, got); got != excess.Accepted {
 						lines[page] = slices.Insert(lines[page], 0, first)
 					}
 				})
@@ -177,11 +177,11 @@ func (r *room) ours(limit float64) {
 // taken frees its page, and the others wait beside new ones.
 type uncounted struct {
 	article.Gate
-	in map[article.Key]bool
+	in map[excess.Key]bool
 }
 
-func (g *uncounted) Done(now time.Time, k article.Key, _ bool, r article.Result) time.Duration {
-	if known := g.in[k]; known != (r == article.Refused) {
+func (g *uncounted) Done(now time.Time, k excess.Key, _ bool, r excess.Result) time.Duration {
+	if known := g.in[k]; known != (r == excess.Refused) {
 		g.in[k] = !known
 		return g.Gate.Done(now, k, known, r)
 	}
@@ -191,7 +191,7 @@ func (g *uncounted) Done(now time.Time, k article.Key, _ bool, r article.Result)
 func counted(seed uint64) article.Gate { return article.New(random(seed).Float64) }
 
 func notCounted(seed uint64) article.Gate {
-	return &uncounted{counted(seed), make(map[article.Key]bool)}
+	return &uncounted{counted(seed), make(map[excess.Key]bool)}
 }
 
 // lenient: a page has twice its limit to send, and in three of ten seconds the platform

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi"
-	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 // platform is fakeapi on an experiment's clock.
@@ -30,7 +30,7 @@ func newPlatform(c *clock, seed uint64, perSecond int, latency string, change fu
 
 // call sends a text, each time to another person, and returns what came of it and after
 // which time. It is Other when the app is blocked.
-func (p *platform) call(page string) (article.Result, time.Duration) {
+func (p *platform) call(page string) (excess.Result, time.Duration) {
 	p.calls++
 	var resp fakeapi.Response
 	p.Do(&fakeapi.Request{
@@ -40,9 +40,9 @@ func (p *platform) call(page string) (article.Result, time.Duration) {
 	}, &resp)
 	switch {
 	case resp.Status == http.StatusOK:
-		return article.Accepted, resp.Delay
+		return excess.Accepted, resp.Delay
 	case bytes.Contains(resp.Body, []byte(`"code":613`)):
-		return article.Refused, resp.Delay
+		return excess.Refused, resp.Delay
 	}
-	return article.Other, resp.Delay
+	return excess.Other, resp.Delay
 }

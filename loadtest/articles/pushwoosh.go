@@ -13,6 +13,7 @@ import (
 
 	"chatclub/fakeapi/limit"
 	"chatclub/internal/article"
+	"chatclub/internal/excess"
 	"chatclub/loadtest/report"
 	"chatclub/loadtest/strategy"
 )
@@ -171,7 +172,7 @@ func onRedis(c *clock, seed uint64, name string, cfg strategy.Config) (list []*r
 
 // sends has a replica send for some seconds, so much a second at most.
 func (r *replica) sends(c *clock, from, until, perSecond float64) {
-	k := article.Key{Page: hot, Class: "text"}
+	k := excess.Key{Page: hot, Class: "text"}
 	c.spawn(func(sleep func(time.Duration)) {
 		for sleep(time.Duration(from * float64(time.Second))); c.since() < until; {
 			wait := time.Millisecond

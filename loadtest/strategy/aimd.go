@@ -3,7 +3,7 @@ package strategy
 import (
 	"time"
 
-	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 const (
@@ -40,7 +40,7 @@ type rate struct {
 // knowing of any other.
 func newAIMD(c Config) *paced[rate] {
 	g := newPaced[rate](c.Random)
-	g.take = func(now time.Time, k article.Key, r *rate) time.Duration {
+	g.take = func(now time.Time, k excess.Key, r *rate) time.Duration {
 		if r.perSecond == 0 {
 			r.top = headroom * c.Limit(k.Class)
 			r.perSecond, r.grown = r.top, now
@@ -51,8 +51,8 @@ func newAIMD(c Config) *paced[rate] {
 		}
 		return wait
 	}
-	g.result = func(now time.Time, r *rate, res article.Result) {
-		if res == article.Refused && now.Sub(r.cut) >= cutEvery {
+	g.result = func(now time.Time, r *rate, res excess.Result) {
+		if res == excess.Refused && now.Sub(r.cut) >= cutEvery {
 			r.perSecond, r.cut, r.grown = max(least, cutRatio*r.perSecond), now, now
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 // The values of the source's text and of its author's library
@@ -55,7 +56,7 @@ type lease struct {
 // chatclub's.
 func newLeased(c Config, client *redis.Client) (gate article.Gate, end func() error) {
 	g := leased{newPaced[leases](c.Random), c, client}
-	g.take = func(now time.Time, k article.Key, p *leases) time.Duration {
+	g.take = func(now time.Time, k excess.Key, p *leases) time.Duration {
 		wait := p.take(now, p.share(now, c.Replicas)*headroom*c.Limit(k.Class))
 		if wait == 0 {
 			return 0
@@ -87,7 +88,7 @@ type leased struct {
 }
 
 // key is a partition's name in Redis.
-func (g leased) key(k article.Key, partition int) string {
+func (g leased) key(k excess.Key, partition int) string {
 	return fmt.Sprintf("%s:%d", g.name("lease", k), partition)
 }
 

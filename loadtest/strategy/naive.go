@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 // interval is the second that Messenger's published limits are counted in.
@@ -21,15 +22,15 @@ const interval = time.Second
 type naive struct{}
 
 // Offer lets everything through.
-func (naive) Offer(time.Time, article.Key, bool) article.Decision {
+func (naive) Offer(time.Time, excess.Key, bool) article.Decision {
 	return article.Decision{Action: article.Send}
 }
 
 // Done keeps a refused message for the next interval.
-func (naive) Done(time.Time, article.Key, bool, article.Result) time.Duration { return interval }
+func (naive) Done(time.Time, excess.Key, bool, excess.Result) time.Duration { return interval }
 
 // Drop has no meaning here.
-func (naive) Drop(article.Key) {}
+func (naive) Drop(excess.Key) {}
 
 // Overflow cannot happen: no message ever waits for its page.
-func (naive) Overflow(time.Time, article.Key, int) {}
+func (naive) Overflow(time.Time, excess.Key, int) {}

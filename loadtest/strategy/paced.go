@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 // paced is the gate of a strategy that knows at which pace a page may be sent
@@ -26,12 +27,12 @@ type paced[P any] struct {
 	random func() float64
 	// take answers how long the page's next call must wait; 0 means that it was
 	// counted and is made. It must not block. It is called under the lock.
-	take func(now time.Time, k article.Key, p *P) time.Duration
+	take func(now time.Time, k excess.Key, p *P) time.Duration
 	// result is told how a call went, under the lock; nil: does not matter.
-	result func(now time.Time, p *P, r article.Result)
+	result func(now time.Time, p *P, r excess.Result)
 
 	mu    sync.Mutex
-	pages map[article.Key]*page[P]
+	pages map[excess.Key]*page[P]
 }
 
 type page[P any] struct {
@@ -40,7 +41,7 @@ type page[P any] struct {
 }
 
 // pageLocked returns the state of a page, which it makes if there is none.
-func (g *paced[P]) pageLocked(k article.Key) *page[P] {
+func (g *paced[P]) pageLocked(k excess.Key) *page[P] {
 	if g.pages[k] == nil {
 		g.pages[k] = new(page[P])
 	}
@@ -48,7 +49,7 @@ func (g *paced[P]) pageLocked(k article.Key) *page[P] {
 }
 
 // Offer lets a message through when its page's pace allows it.
-func (g *paced[P]) Offer(now time.Time, k article.Key, retry bool) article.Decision {
+func (g *paced[P]) Offer(now time.Time, k excess.Key, retry bool) article.Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.pageLocked(k)
@@ -64,14 +65,14 @@ func (g *paced[P]) Offer(now time.Time, k article.Key, retry bool) article.Decis
 }
 
 // Overflow has half of what waits given back.
-func (g *paced[P]) Overflow(_ time.Time, k article.Key, waiting int) {
+func (g *paced[P]) Overflow(_ time.Time, k excess.Key, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pageLocked(k).over = waiting / 2
 }
 
 // Done keeps a refused message for a while.
-func (g *paced[P]) Done(now time.Time, k article.Key, _ bool, r article.Result) time.Duration {
+func (g *paced[P]) Done(now time.Time, k excess.Key, _ bool, r excess.Result) time.Duration {
 	if g.result != nil {
 		g.mu.Lock()
 		g.result(now, &g.pageLocked(k).state, r)
@@ -81,9 +82,9 @@ func (g *paced[P]) Done(now time.Time, k article.Key, _ bool, r article.Result) 
 }
 
 // Drop has no meaning here: calls are counted, not messages.
-func (*paced[P]) Drop(article.Key) {}
+func (*paced[P]) Drop(excess.Key) {}
 
 // newPaced returns a gate without pages.
 func newPaced[P any](random func() float64) *paced[P] {
-	return &paced[P]{random: random, pages: make(map[article.Key]*page[P])}
+	return &paced[P]{random: random, pages: make(map[excess.Key]*page[P])}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 // pinned gives each page to one of N replicas, by its hash, with a token bucket
@@ -27,14 +28,14 @@ type pinned struct {
 
 func newPinned(c Config) pinned {
 	g := newPaced[bucket](c.Random)
-	g.take = func(now time.Time, k article.Key, b *bucket) time.Duration {
+	g.take = func(now time.Time, k excess.Key, b *bucket) time.Duration {
 		return b.take(now, headroom*c.Limit(k.Class))
 	}
 	return pinned{paced: g, replica: c.Replica, replicas: c.Replicas}
 }
 
 // Offer gives back what is not this replica's.
-func (g pinned) Offer(now time.Time, k article.Key, retry bool) article.Decision {
+func (g pinned) Offer(now time.Time, k excess.Key, retry bool) article.Decision {
 	if g.of(k.Page) != g.replica {
 		return article.Decision{Action: article.Return}
 	}

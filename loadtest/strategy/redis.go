@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 const (
@@ -48,7 +49,7 @@ func onRedis(build func(Config, *redis.Client) (gate article.Gate, end func() er
 func nothing() error { return nil }
 
 // name is a page's name in Redis.
-func (c Config) name(kind string, k article.Key) string {
+func (c Config) name(kind string, k excess.Key) string {
 	return fmt.Sprintf("%s:%s:{%s/%s}", c.KeyPrefix, kind, k.Page, k.Class)
 }
 
@@ -79,7 +80,7 @@ type slot struct {
 // nearly chatclub's. Refusals teach it nothing: it has the limit by heart.
 func newCentral(c Config, client *redis.Client) (gate article.Gate, end func() error) {
 	g := newPaced[slot](c.Random)
-	g.take = func(now time.Time, k article.Key, s *slot) time.Duration {
+	g.take = func(now time.Time, k excess.Key, s *slot) time.Duration {
 		if !s.reserved || now.Sub(s.due) > lapse {
 			step := float64(time.Second/time.Microsecond) / (headroom * c.Limit(k.Class))
 			in, err := reserve.Run(context.Background(), client, []string{c.name("bucket", k)}, step, burst.Microseconds(), idleTTL.Milliseconds()).Int64()

@@ -3,7 +3,7 @@ package strategy
 import (
 	"time"
 
-	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 // newStatic gives each of N replicas a token bucket of limit / N a page.
@@ -14,7 +14,7 @@ import (
 // right at the start.
 func newStatic(c Config) *paced[bucket] {
 	g := newPaced[bucket](c.Random)
-	g.take = func(now time.Time, k article.Key, b *bucket) time.Duration {
+	g.take = func(now time.Time, k excess.Key, b *bucket) time.Duration {
 		return b.take(now, headroom*c.Limit(k.Class)/float64(c.Replicas))
 	}
 	return g

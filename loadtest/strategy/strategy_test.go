@@ -13,11 +13,12 @@ import (
 	"go.uber.org/goleak"
 
 	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var busy = article.Key{Page: "busy", Class: "text"}
+var busy = excess.Key{Page: "busy", Class: "text"}
 
 const limit = 300
 
@@ -74,9 +75,9 @@ func (c *crew) saturate(length time.Duration) int {
 				if second := now.Truncate(time.Second); second != c.second {
 					c.second, c.passed = second, 0
 				}
-				result := article.Refused
+				result := excess.Refused
 				if c.passed++; c.passed <= limit {
-					result = article.Accepted
+					result = excess.Accepted
 					c.accepted++
 					c.by[i]++
 				} else {

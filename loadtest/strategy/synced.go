@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chatclub/internal/article"
+	"chatclub/internal/excess"
 )
 
 // syncEvery is the default of Config.SyncEvery. It is ten times in the second that
@@ -35,7 +36,7 @@ type tally struct {
 // nearly chatclub's.
 func newSynced(c Config, client *redis.Client) (gate article.Gate, end func() error) {
 	g, every := newPaced[tally](c.Random), cmp.Or(c.SyncEvery, syncEvery)
-	g.take = func(now time.Time, k article.Key, t *tally) time.Duration {
+	g.take = func(now time.Time, k excess.Key, t *tally) time.Duration {
 		rate := headroom * c.Limit(k.Class)
 		if now.Sub(t.at) >= every {
 			pipe, name := client.Pipeline(), c.name("count", k)
