@@ -214,7 +214,7 @@ func (s *Circuits) each(c *Call, f func(*circuit)) {
 	f(&c.page.sick)
 	f(&c.page.permission)
 	if t := s.people.of(c.page.name, c.to, c.class); t != nil {
-		f(&t.circuit)
+		f(t)
 	}
 }
 

@@ -26,9 +26,6 @@ type somebody struct {
 	class    message.Class
 }
 
-// person is the state of a person whose messages fail.
-type person struct{ circuit }
-
 // event is the state of an event's messages.
 type event struct {
 	failed   []string // people for whom they fail, up to suspectPeople
@@ -39,12 +36,12 @@ type event struct {
 type people struct {
 	rule       *rule
 	random     func() float64
-	list       map[somebody]*person
+	list       map[somebody]*circuit
 	young, old map[string]*event // the latest events, and those before them
 }
 
 func newPeople(r *rule, random func() float64) people {
-	return people{rule: r, random: random, list: make(map[somebody]*person), young: make(map[string]*event)}
+	return people{rule: r, random: random, list: make(map[somebody]*circuit), young: make(map[string]*event)}
 }
 
 // eventOf returns the event of a message to o's recipient by its id, which is
@@ -58,19 +55,19 @@ func eventOf(id string, o *message.Outbound) string {
 	return id
 }
 
-// of returns a person, nil if nothing is known.
-func (p *people) of(page, to string, class message.Class) *person {
+// of returns the circuit of a person, nil if nothing is known.
+func (p *people) of(page, to string, class message.Class) *circuit {
 	if len(p.list) == 0 { // nearly always
 		return nil
 	}
 	return p.list[somebody{page, to, class}]
 }
 
-// find returns the recipient of a call, to be changed.
-func (p *people) find(c *Call) *person {
+// find returns the circuit of a call's recipient, to be changed.
+func (p *people) find(c *Call) *circuit {
 	t := p.of(c.page.name, c.to, c.class)
 	if t == nil {
-		t = &person{circuit: circuit{rule: p.rule}}
+		t = &circuit{rule: p.rule}
 		if len(p.list) < peopleSize {
 			p.list[somebody{c.page.name, c.to, c.class}] = t
 		}
@@ -119,9 +116,10 @@ func (p *people) fail(now time.Time, c *Call) (k *circuit, opened bool) {
 		}
 	}
 	if t.open && (t.probe != c || p.isAtFault(c.event)) || !t.open && n < p.rule.failures {
-		return &t.circuit, false
+		return t, false
 	}
-	return &t.circuit, t.trip(now, 0, p.random)
+	opened = t.trip(now, 0, p.random)
+	return t, opened
 }
 
 // accept notes that a person was sent a message: the person can be sent to, and the event
