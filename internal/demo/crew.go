@@ -100,13 +100,9 @@ func (c *Crew) Run(ctx context.Context) error {
 }
 
 // Add starts n dispatchers, and returns their names.
-func (c *Crew) Add(ctx context.Context, n int) ([]string, error) {
+func (c *Crew) Add(ctx context.Context, n int) (names []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.addLocked(ctx, n)
-}
-
-func (c *Crew) addLocked(ctx context.Context, n int) (names []string, err error) {
 	if len(c.activeLocked())+n > MaxDispatchers {
 		return nil, fmt.Errorf("at most %d dispatchers can run", MaxDispatchers)
 	}
