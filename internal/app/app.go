@@ -41,15 +41,14 @@ type Options struct {
 	// Registry takes the metrics. Nil: one of its own, with the metrics of the
 	// Go runtime and of the process.
 	Registry *prometheus.Registry
-	// Log takes the log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say.
+	// Log takes the log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say; the admin
+	// server can change the level.
 	Log *slog.Logger
-	// LogLevel is Log's, to be changed by the admin server. Nil, beside a Log: it
-	// cannot be changed.
-	LogLevel *service.LogLevel
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
-	ownsBroker bool // for tests: Broker is closed as one from AMQP_URL is
+	ownsBroker bool              // for tests: Broker is closed as one from AMQP_URL is
+	logLevel   *service.LogLevel // of a Log that was made; nil: it cannot be changed
 }
 
 func (o Options) withDefaults(s ProgramSettings) Options {
@@ -57,7 +56,7 @@ func (o Options) withDefaults(s ProgramSettings) Options {
 		o.Registry = service.NewRegistry()
 	}
 	if o.Log == nil {
-		o.Log, o.LogLevel = service.NewLogger(s.Log, os.Stderr)
+		o.Log, o.logLevel = service.NewLogger(s.Log, os.Stderr)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -99,7 +99,7 @@ func (w *wiring) finish(ctx context.Context) (*Program, error) {
 	}
 	w.onClose(listener.Close)
 	w.admin = service.NewAdmin(service.AdminConfig{
-		Addr: s.Addr, Listener: listener, Registry: w.Registry, Token: s.Token, PProf: s.PProf, Log: w.Log, LogLevel: w.LogLevel, Ready: w.Ready,
+		Addr: s.Addr, Listener: listener, Registry: w.Registry, Token: s.Token, PProf: s.PProf, Log: w.Log, LogLevel: w.logLevel, Ready: w.Ready,
 	})
 	w.MountPages(w.admin)
 	w.actors = append(w.actors, w.admin.Actor())
