@@ -19,7 +19,6 @@ import (
 	"chatclub/internal/chaos"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/memory/networktest"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
@@ -32,8 +31,8 @@ import (
 type Local struct {
 	crew[*Dispatcher]
 	cfg      Config
-	memory   *memory.Broker // nil: on RabbitMQ
-	broker   queue.Broker   // of the load generator, webhook and core
+	memory   *networktest.Broker // nil: on RabbitMQ
+	broker   queue.Broker        // of the load generator, webhook and core
 	platform *fakeapi.API
 	ingress  func() error // stops webhook and core; nil: they do not run
 

@@ -26,7 +26,7 @@ import (
 	"chatclub/internal/machine"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/networktest"
 	"chatclub/loadtest/cases"
 	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/judge"
@@ -308,7 +308,7 @@ func (t *trial) isAlone() bool {
 	if t.fleet == nil {
 		return false
 	}
-	_, alone := t.fleet.Broker().(*memory.Broker)
+	_, alone := t.fleet.Broker().(*networktest.Broker)
 	return alone
 }
 

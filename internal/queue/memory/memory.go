@@ -28,14 +28,12 @@ type Broker struct {
 	timers  map[*time.Timer]struct{} // one for each message with a delay
 
 	net Network
-
-	published, delivered, settled atomic.Int64
 }
 
 var _ queue.Broker = (*Broker)(nil)
 
 // New returns a broker with the topology's queues, all empty.
-func New(t queue.Topology) (*Broker, error) { return NewBehind(t, direct{}) }
+func New(t queue.Topology) (*Broker, error) { return NewBehind(t, Direct{}) }
 
 // NewBehind returns a broker behind a network, which Close stops.
 func NewBehind(t queue.Topology, n Network) (*Broker, error) {
@@ -155,19 +153,12 @@ func (b *Broker) take(m queue.Message) error {
 	if q == nil {
 		return fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable)
 	}
-	b.published.Add(1)
 	if m.Delay > 0 {
 		b.delay(m)
 	} else {
 		q.push(m)
 	}
 	return nil
-}
-
-// Operations returns the number of publishes, deliveries and settlements so far: the
-// work of a broker on a network.
-func (b *Broker) Operations() int64 {
-	return b.published.Load() + b.delivered.Load() + b.settled.Load()
 }
 
 // Consume subscribes to a queue.
@@ -425,7 +416,6 @@ func (s *subscription) join() {
 }
 
 func (s *subscription) deliverLocked(it item) {
-	s.broker.delivered.Add(1)
 	s.lastTag++
 	s.held[s.lastTag] = it
 	d := queue.NewDelivery(s.broker, s, s.lastTag, it.msg, it.redelivered)
@@ -499,7 +489,6 @@ func (s *subscription) settle(tag uint64) error {
 	if _, ok := s.held[tag]; !ok {
 		return queue.ErrStale
 	}
-	s.broker.settled.Add(1)
 	delete(s.held, tag)
 	s.queue.pumpLocked()
 	return nil

@@ -22,13 +22,20 @@ type Network interface {
 	Stop()
 }
 
-// direct is the Network within one process: all arrives at once.
-type direct struct{}
+// Direct is the Network within one process: all arrives at once.
+type Direct struct{}
 
-func (direct) To(_ string, _ int, do func()) { do() }
-func (direct) Deliver(_ string, do func())   { do() }
-func (direct) Back(do func())                { do() }
-func (direct) Stop()                         {}
+// To implements Network.
+func (Direct) To(_ string, _ int, do func()) { do() }
+
+// Deliver implements Network.
+func (Direct) Deliver(_ string, do func()) { do() }
+
+// Back implements Network.
+func (Direct) Back(do func()) { do() }
+
+// Stop implements Network.
+func (Direct) Stop() {}
 
 // wait waits until done is closed, or ctx ends before that.
 func wait(ctx context.Context, done <-chan struct{}) error {

@@ -5,6 +5,7 @@ package networktest
 import (
 	"container/heap"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chatclub/internal/queue"
@@ -25,18 +26,46 @@ type Options struct {
 	Process func(queue string) string
 }
 
+// Broker is a broker in memory that counts its work. Make one with NewBroker.
+type Broker struct {
+	*memory.Broker
+	counted *counted
+}
+
 // NewBroker returns a broker that is as slow as the options say. With a Hop or a
 // Capacity it has a goroutine, which Close ends.
-func NewBroker(t queue.Topology, o Options) (*memory.Broker, error) {
-	if o.Hop == 0 && o.Capacity == 0 {
-		return memory.New(t)
+func NewBroker(t queue.Topology, o Options) (*Broker, error) {
+	c := &counted{Network: memory.Direct{}}
+	if o.Hop > 0 || o.Capacity > 0 {
+		c.Network = newNetwork(o)
 	}
-	n := newNetwork(o)
-	b, err := memory.NewBehind(t, n)
+	b, err := memory.NewBehind(t, c)
 	if err != nil {
-		n.Stop()
+		c.Stop()
+		return nil, err
 	}
-	return b, err
+	return &Broker{Broker: b, counted: c}, nil
+}
+
+// Operations returns the number of publishes, deliveries and acknowledgements so far.
+func (b *Broker) Operations() int64 { return b.counted.operations.Load() }
+
+// counted is a network that counts the operations of the broker behind it.
+type counted struct {
+	memory.Network
+	operations atomic.Int64
+}
+
+// To implements memory.Network.
+func (c *counted) To(queue string, operations int, do func()) {
+	c.operations.Add(int64(operations))
+	c.Network.To(queue, operations, do)
+}
+
+// Deliver implements memory.Network.
+func (c *counted) Deliver(queue string, do func()) {
+	c.operations.Add(1)
+	c.Network.Deliver(queue, do)
 }
 
 // network is the way between the programs and the broker, and the broker's
