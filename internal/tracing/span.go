@@ -179,7 +179,7 @@ func (t *Tracer) template(name string) string {
 		return name
 	}
 	kind, rest, _ := strings.Cut(kind, ".")
-	if rest == "" || kind == "retry" { // which many delays have
+	if rest == "" || kind == "retry" { // of which there are few
 		return name
 	}
 	return t.prefix + kind + ".{number}"
