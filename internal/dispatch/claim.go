@@ -73,7 +73,7 @@ type source struct {
 	prefetch int
 	came     time.Time       // when something was delivered last, or there was room for more again
 	latest   *queue.Delivery // that came last; nil: none since the last lost connection
-	known    bool            // something of the partition has come, or as much of a lane as it takes, or the marker; or none will
+	known    bool            // what is in it is: something of the partition has come, or a lane's marker, or much of it; or none will
 	marker   string          // id of the marker that is in it; empty: it came
 	asked    time.Time       // when it was sent
 
@@ -88,6 +88,9 @@ type source struct {
 
 // isStale reports whether the connection of what came last is lost, and not dropped yet.
 func (s *source) isStale() bool { return s.latest != nil && s.latest.Stale() }
+
+// serves reports whether it has delivered something since its claim began.
+func (s *source) serves() bool { return !s.came.Before(s.claim.begun) }
 
 // free returns the number of messages that the broker may still deliver.
 func (s *source) free() int { return s.prefetch - s.inHand }

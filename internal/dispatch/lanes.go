@@ -19,9 +19,9 @@ import (
 //
 // A new owner does not know what is in the lanes, nor whether the owner before still
 // holds some of it. It puts a marker into each and sends nothing of the partition, but
-// what was tried, before that marker, or as much of the lane as it takes, has come: pages
-// may share a lane. It may come before the partition: then a marker goes there, too, and
-// the lane waits.
+// what was tried, before that marker has come: pages may share a lane. Where the marker is
+// behind much it goes on without those pages that it has seen nothing of. A lane may come
+// before the partition: then a marker goes there, too, and the lane waits.
 
 // sickLane is the longest wait of a page for its lane, and of a new owner for a queue that
 // it does not know. After that they go on without it, and lose its order. A broker that

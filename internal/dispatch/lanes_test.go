@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
+	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
 )
@@ -633,6 +634,33 @@ func TestSharedLaneOfANewOwner(t *testing.T) {
 		r.text(pages[1], guests("g", 50)...)
 		r.start(1, nil)
 		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// A new owner goes on without the marker of a lane that delivers, as where that is behind more
+// than the owner takes, and keeps the order of the pages that it has seen.
+func TestMarkerThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, nil, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		pages := r.peers(2)
+		lane := r.top.Lane(r.top.PartitionOf(pages[0]), 0)
+		var list []message.Outbound
+		for _, who := range guests("g", 3000) {
+			list = append(list, r.copyOf(pages[0], message.ClassText, who))
+		}
+		r.put(lane, list...)
+		r.text(pages[1], "ann")
+		r.start(1, nil)
+		r.only().link.with(func(l *link) { l.hangs = func(name string) bool { return name == lane } })
+		r.text(pages[0], guests("g", 3000)...)
+		r.sleep(partitions.TrialTime + 4*time.Second)
+		if waits := r.waits(pages[1]); len(waits) != 1 || waits[0] > partitions.TrialTime+3*time.Second {
+			t.Errorf("the other page's message waited %v", waits)
+		}
+		r.only().link.with(func(l *link) { l.hangs = nil })
+		r.sleep(2 * time.Minute)
 		r.checkSentOnce()
 	})
 }

@@ -18,6 +18,8 @@ const (
 	// markerPause is the pause before the next marker for a lane that took none, or gave
 	// none back.
 	markerPause = time.Minute
+	// deepTime is the longest wait of a new owner for a marker behind what a lane delivers.
+	deepTime = time.Second
 )
 
 // markers finds out what is in lanes, for a new owner and for pages that may be sent
@@ -114,7 +116,7 @@ func (ms *markers) send(c *claim, sources []*source) {
 
 // goOnWithout has a partition go on without a queue of which nothing is learned.
 func (ms *markers) goOnWithout(s *source, why string) {
-	if s.known {
+	if s.known || s.serves() { // its marker is behind much, which check waits for
 		return
 	}
 	ms.Log.Warn("the partition goes on without a queue", "queue", s.queue, "why", why)
@@ -127,7 +129,10 @@ func (ms *markers) goOnWithout(s *source, why string) {
 // check looks for queues of an owner that are sick, and for lanes that are empty.
 func (ms *markers) check(c *claim, now time.Time) {
 	for _, s := range c.sources {
-		if now.Sub(c.unknownSince) > sickLane {
+		switch {
+		case s.lane != nil && s.serves() && now.Sub(c.begun) > deepTime:
+			ms.lanes.know(s)
+		case now.Sub(c.unknownSince) > sickLane:
 			ms.goOnWithout(s, "it does not answer")
 		}
 	}

@@ -267,7 +267,8 @@ func (b *Broker) collect(c *chunk) outcome {
 }
 
 // abandon keeps watch over chunks whose caller is gone: their places in the
-// window are free only when the broker has decided, or the session has ended.
+// window are free only when the broker has decided, or the session has ended, but for
+// what an earlier call wrote.
 func (b *Broker) abandon(chunks []*chunk) {
 	if len(chunks) == 0 {
 		return
@@ -279,6 +280,7 @@ func (b *Broker) abandon(chunks []*chunk) {
 		for _, c := range chunks {
 			b.leaveShared(c)
 		}
+		chunks = slices.DeleteFunc(chunks, func(c *chunk) bool { return len(c.items) == 0 })
 		for _, c := range chunks {
 			_ = c.wait(context.Background()) // ends with the session at the latest
 			c.writer.decide(c, b.collect(c))
@@ -290,10 +292,11 @@ func (b *Broker) abandon(chunks []*chunk) {
 // the same again and again takes their places once.
 func (b *Broker) leaveShared(c *chunk) {
 	<-c.sent
-	n := len(c.items)
-	c.items = slices.DeleteFunc(slices.Clone(c.items), func(it *item) bool { return it.shared })
-	n -= len(c.items)
-	c.decided = 0
-	c.writer.unconfirmed.Add(-int64(n))
-	b.window.Release(int64(n))
+	n := int64(len(c.items))
+	isShared := func(it *item) bool { return it.shared }
+	c.decided = len(slices.DeleteFunc(slices.Clone(c.items[:c.decided]), isShared))
+	c.items = slices.DeleteFunc(slices.Clone(c.items), isShared)
+	n -= int64(len(c.items))
+	c.writer.unconfirmed.Add(-n)
+	b.window.Release(n)
 }

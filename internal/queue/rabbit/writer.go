@@ -125,7 +125,6 @@ func (w *writer) run() {
 }
 
 func (w *writer) write(c *chunk) {
-	defer close(c.sent)
 	c.at = time.Now()
 	if w.unconfirmed.Add(int64(len(c.items))) == int64(len(c.items)) {
 		w.progress.touch()
@@ -138,6 +137,7 @@ func (w *writer) write(c *chunk) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	close(c.sent) // now: who abandons it looks at that
 	if c.abandoned {
 		w.setAdriftLocked(c)
 	}

@@ -200,6 +200,9 @@ func (m *Mover) split(items []*Item) (free []*Item) {
 	for _, it := range items {
 		m.leaveOutLocked(it)
 		name, waits := m.waitsLocked(it)
+		if waits {
+			m.notify(Blocked, nil, it) // before it can be done
+		}
 		if waits && m.giveWayLocked(it, name) {
 			name, waits = m.waitsLocked(it)
 		}
@@ -207,7 +210,6 @@ func (m *Mover) split(items []*Item) (free []*Item) {
 			free = append(free, it)
 			continue
 		}
-		m.notify(Blocked, nil, it) // before it can be done
 		m.blocked[name] = append(m.blocked[name], it)
 	}
 	return free

@@ -237,6 +237,13 @@ func TestGiveWay(t *testing.T) {
 			want = append(want, fmt.Sprint(i))
 		}
 		r.check("on the other queue", r.idsOn(good), want...)
+		blocked := func() int { r.mu.Lock(); defer r.mu.Unlock(); return r.n[transfer.Blocked] }
+		before := blocked()
+		add("gives way", &queue.Message{Queue: good, ID: "gives way"}, queue.Message{Queue: bad, ID: "gives way"})
+		synctest.Wait()
+		if n := blocked() - before; n != 1 || r.state("gives way") != transfer.Done {
+			t.Errorf("an item that gives way was told %d times as blocked, and has state %d, want once, and done", n, r.state("gives way"))
+		}
 		name := r.top.Outbound(1)
 		r.broker.set(name, queue.ErrUnavailable)
 		add("now", nil, queue.Message{Queue: name, ID: "now"})
