@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/message"
 	"chatclub/internal/metric"
 )
 
@@ -55,10 +56,10 @@ func class(o Outcome) string {
 	return "failed"
 }
 
-// result counts one message by its outcome.
-func (m *metrics) result(r Result) {
+// result counts one message by its outcome. The answer to a sender action has no id.
+func (m *metrics) result(o message.Outbound, r Result) {
 	m.calls[r.Outcome].Inc()
-	if r.Outcome == Sent && r.MessageID == "" {
+	if r.Outcome == Sent && r.MessageID == "" && o.SenderAction == "" {
 		m.unreadable.Inc()
 	}
 }

@@ -46,6 +46,8 @@ func TestMetrics(t *testing.T) {
 		send(outbound())
 		next = response(200, "{")
 		send(outbound())
+		next = response(200, `{"recipient_id":"42"}`)
+		send(message.Outbound{ID: "a", Page: page, To: "42", Own: message.Own{SenderAction: "typing_on"}})
 		next = response(400, envelope(613, 0, ""))
 		send(outbound())
 		next = response(400, envelope(190, 0, ""))
@@ -72,7 +74,7 @@ chatclub_sender_calls_total{outcome="page_stopped_for_a_time"} 0
 chatclub_sender_calls_total{outcome="page_throttled"} 1
 chatclub_sender_calls_total{outcome="recipient_gone"} 0
 chatclub_sender_calls_total{outcome="recipient_throttled"} 0
-chatclub_sender_calls_total{outcome="sent"} 2
+chatclub_sender_calls_total{outcome="sent"} 3
 chatclub_sender_calls_total{outcome="transient"} 0
 chatclub_sender_calls_total{outcome="window_closed"} 0
 # HELP chatclub_sender_in_flight Send API calls without an answer yet.
@@ -86,7 +88,7 @@ chatclub_sender_unreadable_receipts_total 1
 			"chatclub_sender_in_flight", "chatclub_sender_unreadable_receipts_total"); err != nil {
 			t.Error(err)
 		}
-		wantDurations(t, reg, map[string]uint64{"ok": 2, "throttled": 1, "failed": 1}, 0.02)
+		wantDurations(t, reg, map[string]uint64{"ok": 3, "throttled": 1, "failed": 1}, 0.02)
 	})
 }
 

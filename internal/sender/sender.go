@@ -147,7 +147,7 @@ func (s *Sender) Send(ctx context.Context, o message.Outbound) (r Result) {
 	default:
 		r = s.post(ctx, token, o)
 	}
-	s.metrics.result(r)
+	s.metrics.result(o, r)
 	return r
 }
 
