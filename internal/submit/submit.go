@@ -58,7 +58,7 @@ type Config struct {
 //	202 {"ids": […]}                  all are confirmed
 //	400 {"error": …, "field": …}      a field is wrong; nothing was published
 //	429, with Retry-After             too much waits for a page; nothing was published
-//	503, with Retry-After             the broker did not confirm all: repeat with the same ids
+//	503, with Retry-After and ids     the broker did not confirm all: repeat with these ids
 //
 // The header Idempotency-Key is a message's id, where the body has none. The zero value is
 // not useful; New makes a Handler. Safe for concurrent use.
@@ -102,9 +102,10 @@ func wrong(field, format string, args ...any) *refusal {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body := http.StatusAccepted, map[string]any{}
 	ids, no := h.serve(w, r)
-	if no == nil {
+	if ids != nil {
 		body["ids"] = ids
-	} else {
+	}
+	if no != nil {
 		status, body["error"] = no.status, no.error
 		if no.field != "" {
 			body["field"], body["error"] = no.field, no.field+": "+no.error
@@ -121,6 +122,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// serve returns the ids of what was given to the broker, and why the answer is not 202.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, no *refusal) {
 	select {
 	case h.slots <- struct{}{}:
@@ -165,7 +167,7 @@ func (h *Handler) publish(r *http.Request, list []message.Outbound) *refusal {
 	defer cancel()
 	if err := h.cfg.Broker.Publish(ctx, msgs...); err != nil {
 		h.cfg.Log.WarnContext(r.Context(), "messages are not confirmed", "messages", len(msgs), "err", err)
-		return &refusal{http.StatusServiceUnavailable, "", "the broker did not confirm all; repeat the request with the same ids"}
+		return &refusal{http.StatusServiceUnavailable, "", "the broker did not confirm all; repeat the request with these ids"}
 	}
 	return nil
 }

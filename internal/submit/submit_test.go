@@ -205,8 +205,11 @@ func TestRepetition(t *testing.T) {
 	r := newRig(t, nil)
 	const one = `{"page":"1","to":"7","text":"hi"}`
 	r.broker.err = errors.New("away")
-	if a := r.post(one, "k"); a.code != 503 || a.after != "1" {
-		t.Errorf("answer while the broker is away %+v, want 503 with Retry-After", a)
+	if a := r.post(one, "k"); a.code != 503 || a.after != "1" || len(a.IDs) != 1 || a.IDs[0] != "k" {
+		t.Errorf("answer while the broker is away %+v, want 503 with Retry-After and the id", a)
+	}
+	if a := r.post("["+one+","+one+"]", ""); a.code != 503 || len(a.IDs) != 2 || !strings.HasPrefix(a.IDs[1], "1/") {
+		t.Errorf("answer to two without ids while the broker is away %+v, want 503 with those that were made", a)
 	}
 	r.broker.err = nil
 	if a := r.post(one, "k"); a.code != 202 || a.IDs[0] != "k" {
