@@ -195,6 +195,7 @@ func TestValidation(t *testing.T) {
 		"quick reply, 21":      {fakeapitest.QuickReplies(`{"content_type":"text","title":"` + strings.Repeat("ä", 21) + `","payload":"b"}`), "100"},
 		"quick reply, payload": {fakeapitest.QuickReplies(`{"content_type":"text","title":"a"}`), "100"},
 		"quick reply, type":    {fakeapitest.QuickReplies(`{"title":"a","payload":"b"}`), "100"},
+		"image, quick reply":   {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image","payload":{"attachment_id":"5"}},"quick_replies":[1]}}`, "100"},
 		"quick reply, email":   {fakeapitest.QuickReplies(`{"content_type":"user_email"}`), ""},
 		"quick reply, number":  {fakeapitest.QuickReplies(`1`), "100"},
 		"unknown attachment":   {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"smell","payload":{"url":"https://x.test/a"}}}}`, "100"},

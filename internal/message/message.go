@@ -56,7 +56,7 @@ type Attachment struct {
 
 // QuickReply is something to tap below a message; the tap comes back as an
 // Event with the payload. Up to three below a short text are buttons, which
-// stay, and whose tap is a KindPostback. More are Messenger's quick replies,
+// stay, and whose tap is a KindPostback. Others are Messenger's quick replies,
 // which are gone with the next message, and whose tap is a KindMessage with the
 // title as its text.
 type QuickReply struct {

@@ -129,8 +129,8 @@ func (o *Outbound) validateOwn() (faults []error) {
 	if o.SenderAction != "" && (o.MessagingType != "" || o.NotificationType != "") {
 		wrong("sender_action", "goes without messaging_type and notification_type")
 	}
-	if len(o.Replies) > 0 && o.Text == "" {
-		wrong("replies", "are for a text; a payload has its own")
+	if len(o.Replies) > 0 && o.Text == "" && o.Attachment == nil {
+		wrong("replies", "are for a text or attachment; a payload has its own")
 	}
 	if o.Payload != nil {
 		faults = append(faults, o.Payload.validate()...)

@@ -87,7 +87,7 @@ func contentOf(o message.Outbound) any {
 	c := content{Metadata: o.ID}
 	switch a := o.Attachment; {
 	case a != nil:
-		c.Attachment = &attachment{a.Type, file{URL: a.URL}}
+		c.Attachment, c.QuickReplies = &attachment{a.Type, file{URL: a.URL}}, taps(o.Replies, tap{ContentType: "text"})
 	case len(o.Replies) > 0 && len(o.Replies) <= maxButtons && plaintext.Len(o.Text) <= maxButtonText:
 		c.Attachment = &attachment{"template", buttons{"button", o.Text, taps(o.Replies, tap{Type: "postback"})}}
 	default:

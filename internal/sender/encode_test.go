@@ -39,7 +39,7 @@ func standard(t testing.TB, o message.Outbound) []byte {
 	case buttons:
 		delete(msg, "text")
 		msg["attachment"] = object{"type": "template", "payload": object{"template_type": "button", "text": o.Text, "buttons": list}}
-	case o.Attachment == nil && list != nil:
+	case list != nil:
 		msg["quick_replies"] = list
 	}
 	b, err := json.Marshal(object{"recipient": object{"id": o.To}, "messaging_type": "UPDATE", "message": msg})
@@ -82,6 +82,12 @@ func TestEncode(t *testing.T) {
 			"attachment",
 			message.Outbound{ID: "1/m_a/2/1", To: "2", Attachment: &message.Attachment{Type: "image", URL: "https://x/y?a=1&b=2"}},
 			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"attachment":{"type":"image","payload":{"url":"https://x/y?a=1&b=2","is_reusable":false}},"metadata":"1/m_a/2/1"}}`,
+		},
+		{
+			"quick replies, below an attachment",
+			message.Outbound{ID: "1/m_a/2/1", To: "2", Attachment: &message.Attachment{Type: "image", URL: "https://x/y"}, Replies: replies(1)},
+			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"attachment":{"type":"image","payload":{"url":"https://x/y","is_reusable":false}},` +
+				`"quick_replies":[{"content_type":"text","title":"\"0\"","payload":"/join 0"}],"metadata":"1/m_a/2/1"}}`,
 		},
 		{
 			"buttons",
