@@ -29,17 +29,19 @@ func read(raw []byte, key string, now time.Time) ([]message.Outbound, *refusal) 
 		return nil, wrong("Idempotency-Key", "is for one message; each of a list has its id")
 	}
 	list := make([]message.Outbound, len(parts))
-	first := make(map[string]int, len(parts))
+	type name struct{ page, to, id string }
+	first := make(map[name]int, len(parts))
 	for i, part := range parts {
 		var no *refusal
 		if list[i], no = readOne(part, "", now); no != nil {
 			no.field = fmt.Sprintf("[%d].%s", i, no.field)
 			return nil, no
 		}
-		if k, twice := first[list[i].ID]; twice {
-			return nil, wrong(fmt.Sprintf("[%d].id", i), "is that of [%d], too", k)
+		n := name{list[i].Page, list[i].To, list[i].ID}
+		if k, twice := first[n]; twice {
+			return nil, wrong(fmt.Sprintf("[%d].id", i), "is that of [%d] to the same person, too", k)
 		}
-		first[list[i].ID] = i
+		first[n] = i
 	}
 	return list, nil
 }

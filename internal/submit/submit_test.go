@@ -147,6 +147,16 @@ func TestPost(t *testing.T) {
 	}
 }
 
+// An id is unique among the messages to one person.
+func TestOneIDForTwoPersons(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	a := r.post(`[{"id":"a","page":"1","to":"7","text":"hi"},{"id":"a","page":"1","to":"8","text":"hi"},{"id":"a","page":"2","to":"7","text":"hi"}]`, "")
+	if one, two := r.on("1"), r.on("2"); a.code != 202 || len(a.IDs) != 3 || len(one) != 2 || len(two) != 1 {
+		t.Errorf("answer %+v, published %+v and %+v, want all three", a, one, two)
+	}
+}
+
 func must(b []byte, err error) []byte {
 	if err != nil {
 		panic(err)
@@ -176,7 +186,7 @@ func TestWrongFieldIsNamed(t *testing.T) {
 		`[]`:                                                               "body",
 		`[` + strings.Repeat(`{},`, 1000) + `{}]`:                          "body",
 		`[{"id":"a","page":"1","to":"7","text":"hi"},{"id":"b","page":"1","to":"7"}]`:             "[1].text",
-		`[{"id":"a","page":"1","to":"7","text":"hi"},{"id":"a","page":"1","to":"8","text":"hi"}]`: "[1].id",
+		`[{"id":"a","page":"1","to":"7","text":"hi"},{"id":"a","page":"1","to":"7","text":"ho"}]`: "[1].id",
 	} {
 		if a := r.post(body, ""); a.code != 400 || a.Field != field || !strings.HasPrefix(a.Error, field+": ") {
 			t.Errorf("POST %.100s = %+v, want 400 and field %s", body, a, field)
