@@ -32,6 +32,7 @@ func TestControl(t *testing.T) {
 		{"GET", "/ledger?page=2", "", 200, `"answers":{}}`},
 		{"GET", "/ledger?seconds=x", "", 400, "seconds"},
 		{"POST", "/control", `{"text":{"per_second":0}}`, 400, "text: limit 0"},
+		{"POST", "/control", `{"text":{"other_app":2e9}}`, 400, "text.other_app: must be 0 to 1000000"},
 		{"POST", "/control", `{"text":{"per_second":"fast"}}`, 400, `"decode settings: text.per_second has the wrong type, string"`},
 		{"POST", "/control", `[]`, 400, `"decode settings: the body has the wrong type, array"`},
 		{"POST", "/control", `{"latency":"soon"}`, 400, "latency"},

@@ -74,6 +74,10 @@ func TestLimitOptions(t *testing.T) {
 			small(s)
 			s.Text.LenientSeconds, s.Text.LenientExtra = 1, .3
 		}, map[int]int{0: 13, 613: 7}},
+		"another app, hardly ever": {func(s *fakeapi.Settings) {
+			small(s)
+			s.Text.OtherApp = 1e-12
+		}, map[int]int{0: 9, 613: 11}},
 		"per recipient": {func(s *fakeapi.Settings) { s.RecipientPerSecond = 4 }, map[int]int{0: 4, 613: 16}},
 		"whole app":     {func(s *fakeapi.Settings) { s.AppPerSecond = 6 }, map[int]int{0: 6, 4: 14}},
 		"quota":         {func(s *fakeapi.Settings) { s.QuotaPerPerson, s.Audience = 4, 2 }, map[int]int{0: 8, 80006: 12}},

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,8 @@ func (s *limiterSlot) takeOthers(now time.Time, perSecond float64) {
 	case s.nextOther.Before(longAgo):
 		s.nextOther = longAgo
 	}
-	for ; !s.nextOther.After(now); s.nextOther = s.nextOther.Add(time.Duration(float64(time.Second) / perSecond)) {
+	step := time.Duration(min(float64(time.Second)/perSecond, float64(math.MaxInt64/2))) // a smaller rate would overflow
+	for ; !s.nextOther.After(now); s.nextOther = s.nextOther.Add(step) {
 		s.Allow(s.nextOther)
 	}
 }

@@ -173,9 +173,9 @@ func (s Settings) Validate() error {
 		limit Limit
 	}{{"text", s.Text}, {"media", s.Media}} {
 		bad(l.name, l.limit.config(0).Validate())
-		bad(l.name+".other_app", notNegative(l.limit.OtherApp))
+		bad(l.name+".other_app", upToMillion(l.limit.OtherApp))
 		bad(l.name+".lenient_seconds", share(l.limit.LenientSeconds))
-		bad(l.name+".lenient_extra", notNegative(l.limit.LenientExtra))
+		bad(l.name+".lenient_extra", upToMillion(l.limit.LenientExtra))
 	}
 	for name, n := range map[string]int{
 		"recipient_per_second": s.RecipientPerSecond, "app_per_second": s.AppPerSecond,
@@ -269,11 +269,11 @@ func share(p float64) error {
 	return errors.New("must be 0 to 1")
 }
 
-func notNegative(f float64) error {
-	if f >= 0 {
+func upToMillion(f float64) error {
+	if f >= 0 && f <= 1_000_000 {
 		return nil
 	}
-	return errors.New("must not be negative")
+	return errors.New("must be 0 to 1000000")
 }
 
 // patched returns s with the JSON object patch laid over it: see API.Patch. s is
