@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/url"
 
@@ -33,7 +34,7 @@ func (c *call) batch(req *Request, resp *Response) {
 	var one Response
 	for i, item := range list.items {
 		one.reset()
-		isNull := c.api.newCall().sendItem(item, list.token, &one)
+		isNull := c.api.newCall().sendItem(item, list, &one)
 		resp.Delay = max(resp.Delay, one.Delay) // the platform works on the items at the same time
 		if isNull {
 			continue
@@ -63,9 +64,8 @@ func (a *itemAnswer) addHeader(name string, value []byte) {
 	a.Headers = append(a.Headers, itemHeader{name, string(value)})
 }
 
-// sendItem judges one item and reports whether its answer is null. token serves
-// an item without one of its own.
-func (c *call) sendItem(item batchItem, token string, resp *Response) (isNull bool) {
+// sendItem judges one item of a list and reports whether its answer is null.
+func (c *call) sendItem(item batchItem, list batchList, resp *Response) (isNull bool) {
 	path, query, _ := bytes.Cut([]byte(item.RelativeURL), []byte("?"))
 	page, why := sendPath(item.Method, withoutVersion(path))
 	if why != nil {
@@ -73,10 +73,8 @@ func (c *call) sendItem(item batchItem, token string, resp *Response) (isNull bo
 		return false
 	}
 	c.body, c.bodyErr = parseBody([]byte(contentForm), []byte(item.Body))
-	if own := (&Request{Query: query}).token(c.body); own != "" {
-		token = own
-	}
-	c.sendAs(page, token, resp)
+	own := &Request{Query: query}
+	c.sendAs(page, cmp.Or(own.token(c.body), list.token), cmp.Or(own.proof(c.body), list.proof), resp)
 	if c.page == nil { // it was not authorized
 		return false
 	}
@@ -86,8 +84,9 @@ func (c *call) sendItem(item batchItem, token string, resp *Response) (isNull bo
 // batchList is a batch as it was requested.
 type batchList struct {
 	items   []batchItem
-	token   string // serves those without one of their own
-	headers bool   // wanted with each answer
+	token   string // serves those without one of their own, and so does proof
+	proof   string
+	headers bool // wanted with each answer
 }
 
 func parseBatch(req *Request) (batchList, *answer) {
@@ -97,20 +96,21 @@ func parseBatch(req *Request) (batchList, *answer) {
 	if bytes.HasPrefix(req.ContentType, []byte("application/json")) {
 		var j struct {
 			Token   string          `json:"access_token"`
+			Proof   string          `json:"appsecret_proof"`
 			Batch   json.RawMessage `json:"batch"`
 			Headers *bool           `json:"include_headers"`
 		}
 		if json.Unmarshal(req.Body, &j) != nil {
 			return list, errParam.because("the body is not valid JSON")
 		}
-		body.Token, items = j.Token, j.Batch
+		body.Token, body.Proof, items = j.Token, j.Proof, j.Batch
 		list.headers = j.Headers == nil || *j.Headers
 	} else {
 		form, err := url.ParseQuery(string(req.Body))
 		if err != nil {
 			return list, errParam.because("the body is not a valid form")
 		}
-		body.Token, items = form.Get("access_token"), []byte(form.Get("batch"))
+		body.Token, body.Proof, items = form.Get("access_token"), form.Get("appsecret_proof"), []byte(form.Get("batch"))
 		list.headers = form.Get("include_headers") != "false"
 	}
 	if json.Unmarshal(items, &list.items) != nil || len(list.items) == 0 {
@@ -119,6 +119,6 @@ func parseBatch(req *Request) (batchList, *answer) {
 	if len(list.items) > maxBatch {
 		return list, errParam.because("Too many requests in batch message. Maximum batch size is %d", maxBatch)
 	}
-	list.token = req.token(body)
+	list.token, list.proof = req.token(body), req.proof(body)
 	return list, nil
 }

@@ -106,3 +106,37 @@ func TestBatch(t *testing.T) {
 		}
 	})
 }
+
+// TestBatchRequiresProof: each item of a batch needs the proof of its token.
+func TestBatchRequiresProof(t *testing.T) {
+	t.Parallel()
+	a := fakeapitest.New(t, fakeapi.Config{AppSecret: "right", Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.RequireProof = true })})
+	// printf token-1 | openssl dgst -sha256 -hmac right
+	const proof = "02f3b1bda4d60b6687c47f64ebd5cb4132b7bde68207b5483fbeca89bb6ce1e5"
+	item := func(query string) map[string]string {
+		form := url.Values{"recipient": {`{"id":"42"}`}, "message": {`{"text":"hi"}`}}
+		return map[string]string{"method": "POST", "relative_url": "me/messages?" + query, "body": form.Encode()}
+	}
+	items := []map[string]string{item(""), item("appsecret_proof=" + proof), item("access_token=token-2"), item("appsecret_proof=00")}
+	for query, want := range map[string][]int{"": {100, 0, 100, 100}, "?appsecret_proof=" + proof: {0, 0, 100, 100}} {
+		b, err := json.Marshal(items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := a.Ask("POST", "/"+query, url.Values{"batch": {string(b)}}.Encode(), fakeapitest.Form, fakeapitest.Bearer("1"))
+		var list []batchAnswer
+		if err := json.Unmarshal([]byte(r.Body), &list); err != nil {
+			t.Fatalf("batch = %s: %v", r.Body, err)
+		}
+		var got []int
+		for _, one := range list {
+			got = append(got, fakeapitest.Reply{Status: one.Code, Body: one.Body}.Error(t).Code)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("codes of a batch with %q: -want +got\n%s", query, diff)
+		}
+	}
+	if n := a.Ledger().Totals().Calls; n != 3 {
+		t.Errorf("%d calls were judged, want the three with a proof", n)
+	}
+}

@@ -30,12 +30,7 @@ func (a *API) Do(req *Request, resp *Response) {
 		return
 	}
 	c.body, c.bodyErr = parseBody(req.ContentType, req.Body)
-	token := req.token(c.body)
-	if c.set.RequireProof && !a.proven(token, req.proof(c.body)) {
-		c.refuse(resp, errProof)
-		return
-	}
-	c.sendAs(page, token, resp)
+	c.sendAs(page, req.token(c.body), req.proof(c.body), resp)
 }
 
 // proven reports whether proof is the HMAC-SHA256 of a token with the app's secret.
@@ -92,7 +87,11 @@ func withoutVersion(path []byte) []byte {
 }
 
 // sendAs sends the body as the page that the path and the token name together.
-func (c *call) sendAs(page []byte, token string, resp *Response) {
+func (c *call) sendAs(page []byte, token, proof string, resp *Response) {
+	if c.set.RequireProof && !c.api.proven(token, proof) {
+		c.refuse(resp, errProof)
+		return
+	}
 	id, why := authorize(page, token)
 	if why != nil {
 		c.refuse(resp, why)
