@@ -130,14 +130,14 @@ func (a *API) Generation() uint64 { return a.settings.load().generation }
 // Apply puts a copy of s in force for every later call. Limits keep what they
 // have counted where their algorithm stays the same.
 func (a *API) Apply(s Settings) error {
-	return a.settings.change(func(Settings) (Settings, error) { return s, nil })
+	return a.settings.change(func(Settings) (Settings, bool, error) { return s, false, nil })
 }
 
 // Patch lays a JSON object over the settings in force. Fields that it does not
 // name stay. Lists are replaced, maps are merged, and a page set to null is as
-// all others again.
+// all others again. Injections that it names begin to count.
 func (a *API) Patch(patch []byte) error {
-	return a.settings.change(func(s Settings) (Settings, error) { return s.patched(patch) })
+	return a.settings.change(func(s Settings) (Settings, bool, error) { return s.patched(patch) })
 }
 
 // IsInstagram reports whether the settings in force make a page an account of

@@ -78,6 +78,24 @@ func TestInjectionKeepsItsCount(t *testing.T) {
 	}
 }
 
+// TestInjectionBeginsAgain: posting a counted injection again has its effect again.
+func TestInjectionBeginsAgain(t *testing.T) {
+	t.Parallel()
+	a := fakeapitest.New(t, fakeapi.Config{})
+	var got []int
+	for range 2 {
+		if err := a.Patch([]byte(`{"inject":[{"code":"551","count":1}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			got = append(got, a.Send("42", "").Error(t).Code)
+		}
+	}
+	if diff := cmp.Diff([]int{551, 0, 551, 0}, got); diff != "" {
+		t.Errorf("codes: -want +got\n%s", diff)
+	}
+}
+
 // TestInjectionIsReplaced: a new list of injections takes over nothing of the
 // old one.
 func TestInjectionIsReplaced(t *testing.T) {

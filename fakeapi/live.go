@@ -35,13 +35,14 @@ func (l *liveSettings) init(catalogue map[Code]*answer) {
 
 func (l *liveSettings) load() *live { return l.current.Load() }
 
-// change puts a copy of the settings that edit returns in force. edit must not
+// change puts a copy of the settings that edit returns in force. Injections that stay the
+// same keep the count that they have left, unless edit says that they begin. edit must not
 // change the settings that it is given.
-func (l *liveSettings) change(edit func(Settings) (Settings, error)) error {
+func (l *liveSettings) change(edit func(Settings) (s Settings, begin bool, err error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.load()
-	s, err := edit(old.Settings)
+	s, begin, err := edit(old.Settings)
 	if err != nil {
 		return err
 	}
@@ -50,8 +51,8 @@ func (l *liveSettings) change(edit func(Settings) (Settings, error)) error {
 	}
 	next := &live{Settings: s.clone(), generation: old.generation + 1}
 	for i, in := range s.Inject {
-		if i < len(old.injections) && old.injections[i].Inject == in {
-			next.injections = append(next.injections, old.injections[i]) // with the count that it has left
+		if !begin && i < len(old.injections) && old.injections[i].Inject == in {
+			next.injections = append(next.injections, old.injections[i])
 			continue
 		}
 		j := &injection{Inject: in, answer: l.catalogue[in.Code]}

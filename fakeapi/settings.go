@@ -276,18 +276,18 @@ func upToMillion(f float64) error {
 	return errors.New("must be 0 to 1000000")
 }
 
-// patched returns s with the JSON object patch laid over it: see API.Patch. s is
-// not changed.
-func (s Settings) patched(patch []byte) (Settings, error) {
-	c := s.clone()
+// patched returns s with the JSON object patch laid over it, and whether that names
+// injections: see API.Patch. s is not changed.
+func (s Settings) patched(patch []byte) (c Settings, injects bool, err error) {
+	c = s.clone()
 	var given struct{ Inject json.RawMessage }
-	if json.Unmarshal(patch, &given) == nil && given.Inject != nil {
+	if injects = json.Unmarshal(patch, &given) == nil && given.Inject != nil; injects {
 		c.Inject = nil // encoding/json would decode into the old elements, and keep the fields that the new ones leave out
 	}
 	if err := decodeStrict(patch, &c); err != nil {
-		return Settings{}, fmt.Errorf("decode settings: %w", err)
+		return Settings{}, false, fmt.Errorf("decode settings: %w", err)
 	}
-	return c, nil
+	return c, injects, nil
 }
 
 // TextLimit returns how many texts a page may send in a second.
