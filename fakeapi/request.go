@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -120,16 +121,60 @@ func (r *Response) WriteError(status int, err error) {
 func decodeStrict(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	err := d.Decode(v)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // its own words name types of Go
-		got, _, _ := strings.Cut(wrong.Value, " ")
-		return fmt.Errorf("%s has the wrong type, %s", cmp.Or(wrong.Field, "the body"), got)
-	}
-	if err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	if err := d.Decode(v); err != nil {
+		problem := strings.TrimPrefix(err.Error(), "json: ")
+		field := strings.TrimPrefix(wrongField(b, reflect.TypeOf(v)), ".")
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // its own words name types of Go
+			got, _, _ := strings.Cut(wrong.Value, " ")
+			return fmt.Errorf("%s has the wrong type, %s", cmp.Or(field, wrong.Field, "the body"), got)
+		}
+		if field != "" {
+			problem = field + ": " + problem
+		}
+		return errors.New(problem)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is something after the JSON value")
 	}
 	return nil
+}
+
+// wrongField returns where the first value in b is that a t cannot take, such as
+// .events[0].due. It is empty for b itself, and for none. encoding/json names no field
+// where a type of its own decoding is at fault.
+func wrongField(b []byte, t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	type part struct {
+		name string
+		raw  json.RawMessage
+		t    reflect.Type
+	}
+	var parts []part
+	var fields map[string]json.RawMessage
+	var items []json.RawMessage
+	_, _ = json.Unmarshal(b, &fields), json.Unmarshal(b, &items) // it is one of both, or neither
+	switch t.Kind() {
+	case reflect.Struct:
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			parts = append(parts, part{"." + name, fields[name], f.Type})
+		}
+	case reflect.Map:
+		for name, raw := range fields {
+			parts = append(parts, part{"." + name, raw, t.Elem()})
+		}
+	case reflect.Slice:
+		for i, raw := range items {
+			parts = append(parts, part{fmt.Sprintf("[%d]", i), raw, t.Elem()})
+		}
+	default: // it has no parts
+	}
+	for _, p := range parts {
+		if p.raw != nil && json.Unmarshal(p.raw, reflect.New(p.t).Interface()) != nil {
+			return p.name + wrongField(p.raw, p.t)
+		}
+	}
+	return ""
 }
