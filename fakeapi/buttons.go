@@ -59,7 +59,7 @@ func (m *outMessage) validateReplies() *answer {
 		switch r.ContentType {
 		case "user_phone_number", "user_email": // the platform writes their titles
 		case "text":
-			if why := validateTap(fmt.Sprintf("message[quick_replies][%d]", i), r.Title, r.Payload); why != nil {
+			if why := validateTap(fmt.Sprintf("message[quick_replies][%d]", i), r.Title, "payload", r.Payload); why != nil {
 				return why
 			}
 		default:
@@ -69,17 +69,17 @@ func (m *outMessage) validateReplies() *answer {
 	return nil
 }
 
-// validateTap checks the title of a button and the payload of its tap.
-func validateTap(param, title, payload string) *answer {
+// validateTap checks the title of a button, and the field with what its tap does.
+func validateTap(param, title, field, value string) *answer {
 	switch {
 	case title == "":
 		return errParam.because("The parameter %s[title] is required.", param)
 	case Units(title) > maxButtonTitle:
 		return errParam.because("Length of param %s[title] must be less than or equal to %d", param, maxButtonTitle)
-	case payload == "":
-		return errParam.because("The parameter %s[payload] is required.", param)
-	case Units(payload) > maxPayload:
-		return errParam.because("Length of param %s[payload] must be less than or equal to %d", param, maxPayload)
+	case value == "":
+		return errParam.because("The parameter %s[%s] is required.", param, field)
+	case Units(value) > maxPayload:
+		return errParam.because("Length of param %s[%s] must be less than or equal to %d", param, field, maxPayload)
 	}
 	return nil
 }
@@ -106,11 +106,11 @@ func (a *attachment) validateTemplate() *answer {
 		param := fmt.Sprintf("%s[buttons][%d]", payload, i)
 		switch b.Type {
 		case "postback":
-			if why := validateTap(param, b.Title, b.Payload); why != nil {
+			if why := validateTap(param, b.Title, "payload", b.Payload); why != nil {
 				return why
 			}
 		case "web_url":
-			if why := validateTap(param, b.Title, b.URL); why != nil {
+			if why := validateTap(param, b.Title, "url", b.URL); why != nil {
 				return why
 			}
 		case "phone_number", "account_link", "account_unlink", "game_play":

@@ -235,6 +235,17 @@ func TestValidation(t *testing.T) {
 	}
 }
 
+// TestButtonNamesItsField: a button to an address has no payload that could be missing.
+func TestButtonNamesItsField(t *testing.T) {
+	t.Parallel()
+	a := fakeapitest.New(t, fakeapi.Config{})
+	for button, field := range map[string]string{`{"type":"web_url","title":"a"}`: "[buttons][0][url]", `{"type":"postback","title":"a"}`: "[buttons][0][payload]"} {
+		if e := a.Post(fakeapitest.Buttons("hi", button)).Error(t); !strings.Contains(e.Message, field+" is required") {
+			t.Errorf("send of %s = %q, want %s named", button, e.Message, field)
+		}
+	}
+}
+
 func text2(char string, n int) string {
 	return `{"recipient":{"id":"42"},"message":{"text":"` + strings.Repeat(char, n) + `"}}`
 }
