@@ -94,6 +94,9 @@ func parseLevel(body io.Reader) (level slog.Level, hold time.Duration, err error
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+			return 0, 0, fmt.Errorf("%s: must be a string", strings.ToLower(wrong.Field))
+		}
 		return 0, 0, errors.New(`body: must be JSON such as {"level":"debug","for":"10m"}, with no other field`)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
