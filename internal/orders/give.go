@@ -93,7 +93,7 @@ func Handler(b queue.Broker, now func() time.Time, log *slog.Logger) http.Handle
 		}
 		switch wrong, ok := errors.AsType[*message.FieldError](err); {
 		case ok:
-			status, body["field"], body["error"] = http.StatusBadRequest, wrong.Field, err.Error()
+			status, body["field"], body["error"] = http.StatusBadRequest, wrong.Field, wrong.Field+": "+wrong.Problem
 		case err != nil:
 			log.WarnContext(r.Context(), "operator's order failed", "page", o.Page, "err", err)
 			status, body["error"] = http.StatusServiceUnavailable, "the broker does not confirm the order; repeat it"

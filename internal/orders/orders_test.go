@@ -206,6 +206,7 @@ func TestHandler(t *testing.T) {
 		{"PUT", "/pages/1/limits", `{"text":80}`, 204, ""},
 		{"PUT", "/pages/1/limits", `{"text":"80"}`, 400, "text"},
 		{"PUT", "/pages/1/limits", `{"text":0}`, 400, "body"},
+		{"PUT", "/pages/1/limits", `{"text":2e6}`, 400, "text"},
 		{"PUT", "/pages/1/limits", `{"voice":5}`, 400, "voice"},
 		{"PUT", "/pages/1/limits", `{}`, 400, "body"},
 		{"PUT", "/pages/1/limits", ``, 400, "body"},
@@ -217,7 +218,8 @@ func TestHandler(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(row.method, row.path, strings.NewReader(row.body)))
 		var answer struct{ Field, Error string }
 		_ = json.Unmarshal(w.Body.Bytes(), &answer)
-		if w.Code != row.status || answer.Field != row.field || (answer.Error == "") != (row.status == http.StatusNoContent) {
+		if w.Code != row.status || answer.Field != row.field || (answer.Error == "") != (row.status == http.StatusNoContent) ||
+			row.field != "" && !strings.HasPrefix(answer.Error, row.field+": ") {
 			t.Errorf("%s %s %s: %d %+v, want %d, field %q", row.method, row.path, row.body, w.Code, answer, row.status, row.field)
 		}
 		if row.status == http.StatusNoContent {
