@@ -8,7 +8,6 @@ import (
 	"maps"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"chatclub/internal/backoff"
@@ -28,24 +27,32 @@ const (
 )
 
 // Book holds the orders about each page. Make one with NewBook. Safe for concurrent
-// use: orders are few, and each makes a new map.
+// use.
 type Book struct {
-	pages atomic.Pointer[map[string]*Page]
 	known chan struct{}
+
+	mu    sync.RWMutex
+	pages map[string]*Page
 }
 
 // NewBook returns a Book without orders.
 func NewBook() *Book {
-	b := &Book{known: make(chan struct{})}
-	b.pages.Store(&map[string]*Page{})
-	return b
+	return &Book{known: make(chan struct{}), pages: make(map[string]*Page)}
 }
 
 // Page returns the orders about a page, nil if there are none.
-func (b *Book) Page(page string) *Page { return (*b.pages.Load())[page] }
+func (b *Book) Page(page string) *Page {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.pages[page]
+}
 
-// Pages returns all pages about which something is ordered.
-func (b *Book) Pages() map[string]*Page { return *b.pages.Load() }
+// Pages returns a copy of all pages about which something is ordered.
+func (b *Book) Pages() map[string]*Page {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return maps.Clone(b.pages)
+}
 
 // Limits returns the limits of a page that are ordered.
 func (b *Book) Limits(page string) message.Limits {
@@ -103,9 +110,9 @@ func putMark(ctx context.Context, broker queue.Broker, log *slog.Logger, mark qu
 	}
 }
 
-// Apply has an order counted. Call it from one goroutine.
+// Apply has an order counted.
 func (b *Book) Apply(o Order) {
-	pages := maps.Clone(*b.pages.Load())
-	pages[o.Page] = pages[o.Page].with(o)
-	b.pages.Store(&pages)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pages[o.Page] = b.pages[o.Page].with(o)
 }

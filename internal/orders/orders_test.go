@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -107,6 +108,18 @@ func TestValidate(t *testing.T) {
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("Validate(%+v) = %v, want %q in it", row.order, err, row.want)
 		}
+	}
+}
+
+// An order costs the same however many pages have one. It counts allocations, so nothing
+// runs beside it.
+func TestManyPages(t *testing.T) {
+	b := NewBook()
+	for i := range 10_000 {
+		b.Apply(Order{Kind: Limit, Page: strconv.Itoa(i)})
+	}
+	if n := testing.AllocsPerRun(10, func() { b.Apply(Order{Kind: Limit, Page: "7"}) }); n > 1 || len(b.Pages()) != 10_000 {
+		t.Errorf("an order is %v allocations with %d pages, want its own with all", n, len(b.Pages()))
 	}
 }
 
