@@ -96,7 +96,7 @@ func (a *attack) post(user, form, value string) (out []message.Outbound, ok bool
 	mid := fmt.Sprintf("m%d", a.next)
 	body := fmt.Sprintf(`{"object":"page","entry":[{"id":"p","messaging":[{"sender":{"id":%q},"timestamp":%d,`+form+`}]}]}`,
 		user, 1_000_000+a.next*1000, mid, quote(value))
-	parts, err := webhook.Split([]byte(body), time.UnixMilli(1))
+	parts, err := webhook.Split([]byte(body), time.UnixMilli(1), false)
 	if err != nil || len(parts.Bad) > 0 {
 		a.t.Fatalf("Split(%.300q) = %v, %d bad, want an event", body, err, len(parts.Bad))
 	}

@@ -435,6 +435,26 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+// TestReviveAll: a post that a webhook with WEBHOOK_EVENTS=all could not decode becomes the
+// events that it would have made of it, and that of another one those that core knows.
+func TestReviveAll(t *testing.T) {
+	t.Parallel()
+	body := []byte(`{"object":"page","entry":[{"id":"1","messaging":[{"sender":{"id":"7"},"message":{"mid":"m","text":"x"}},{"sender":{"id":"7"},"read":{"watermark":1}}]}]}`)
+	top := queue.Topology{Prefix: "test", Partitions: 4}
+	for id, raw := range map[string][]bool{"undecodable/all/1": {true, true}, "undecodable/1": {false}} {
+		death := message.Death{Reason: message.ReasonUndecodable, Queue: top.Inbound(0)}
+		list, err := Read(queue.NewDelivery(nil, nil, 1, queue.Message{ID: id, Body: body, Headers: death.Headers()}, false), top).Revive(top, time.Time{})
+		var got []bool
+		for _, m := range list {
+			e, err := message.DecodeEvent(m.Body)
+			got = append(got, err == nil && len(e.Raw) > 0)
+		}
+		if err != nil || !slices.Equal(got, raw) {
+			t.Errorf("Revive() of %s = %s, %v, want with raw: %v", id, list, err, raw)
+		}
+	}
+}
+
 // FuzzRead: whatever is on the queue can be shown, and what can be replayed is
 // what was there.
 func FuzzRead(f *testing.F) {

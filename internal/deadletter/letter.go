@@ -43,7 +43,7 @@ func Read(d *queue.Delivery, t queue.Topology) Letter {
 		l.event, page, at = &e, e.Page, e.Time
 	}
 	if undecodable := l.copy == nil && l.event == nil && t.IsInbound(l.Queue); undecodable {
-		l.raw = strings.HasPrefix(l.ID, "undecodable/") // as webhook names it
+		l.raw = strings.HasPrefix(l.ID, webhook.Undecodable)
 		l.core = !l.raw
 	}
 	l.Page, l.Recipient = cmp.Or(l.Page, page), cmp.Or(l.Recipient, recipient)
@@ -95,7 +95,7 @@ func (l Letter) Revive(t queue.Topology, renew time.Time) ([]queue.Message, erro
 			list[0].ID = l.ID
 		}
 	case l.raw:
-		list, err = l.reviveEvents(t, renew, readRaw(l.body, l.Time)...)
+		list, err = l.reviveEvents(t, renew, l.readRaw()...)
 	case l.core:
 		list = []queue.Message{{ID: l.ID, Queue: l.Queue, Body: l.body}}
 		if !t.Has(l.Queue) { // it is of another version, or of another number of partitions
@@ -129,10 +129,10 @@ func (l Letter) reviveEvents(t queue.Topology, renew time.Time, events ...messag
 	return list, nil
 }
 
-// readRaw returns the events of one of Messenger's posts: none unless all of it can be
-// decoded.
-func readRaw(post []byte, received time.Time) []message.Event {
-	parts, err := webhook.Split(post, received)
+// readRaw returns the events of one of Messenger's posts, as webhook would have made them:
+// none unless all of it can be decoded.
+func (l Letter) readRaw() []message.Event {
+	parts, err := webhook.Split(l.body, l.Time, strings.HasPrefix(l.ID, webhook.UndecodableAll))
 	if err != nil || len(parts.Bad) > 0 {
 		return nil
 	}

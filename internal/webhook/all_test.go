@@ -33,14 +33,14 @@ func TestSplitAll(t *testing.T) {
 		{`{"sender":{"id":"2"},"postback":{"mid":"m_3","payload":"p","referral":{"ref":"x"}}}`, message.KindPostback},
 	} {
 		body := []byte(onPage(row.item))
-		p, err := split(body, now, true)
+		p, err := Split(body, now, true)
 		if err != nil || len(p.Events) != 1 || len(p.Bad) > 0 || len(p.Skipped) > 0 {
-			t.Errorf("split(%s) = %+v, %v, want one event", row.item, p, err)
+			t.Errorf("Split(%s) = %+v, %v, want one event", row.item, p, err)
 			continue
 		}
 		e := p.Events[0]
 		if e.Kind != row.kind || string(e.Raw) != row.item || e.ID == "" || e.Page == "" {
-			t.Errorf("split(%s) = %+v, want kind %s with what was sent", row.item, e, row.kind)
+			t.Errorf("Split(%s) = %+v, want kind %s with what was sent", row.item, e, row.kind)
 		}
 		encoded, err := e.Encode()
 		if err != nil {
@@ -49,10 +49,10 @@ func TestSplitAll(t *testing.T) {
 		if _, err := message.DecodeEvent(encoded); err != nil {
 			t.Errorf("DecodeEvent(%s) = %v, want nil", encoded, err)
 		}
-		if again, _ := split(body, now, true); again.Events[0].ID != e.ID {
+		if again, _ := Split(body, now, true); again.Events[0].ID != e.ID {
 			t.Errorf("the same again has the id %q, want %q", again.Events[0].ID, e.ID)
 		}
-		p, err = Split(body, now)
+		p, err = Split(body, now, false)
 		switch {
 		case err != nil || row.kind == message.KindOther && len(p.Events) != 0:
 			t.Errorf("Split(%s) = %+v, %v, want no event", row.item, p.Events, err)
@@ -60,6 +60,18 @@ func TestSplitAll(t *testing.T) {
 			if e.Raw = nil; len(p.Events) != 1 || asJSON(t, p.Events[0]) != asJSON(t, e) {
 				t.Errorf("Split(%s) = %+v, want %+v", row.item, p.Events, e)
 			}
+		}
+	}
+}
+
+// The ids of what cannot be decoded say whether all is passed on.
+func TestUndecodableOfAll(t *testing.T) {
+	t.Parallel()
+	for all, prefix := range map[bool]string{true: UndecodableAll, false: Undecodable} {
+		f := setup(t, func(c *Config) { c.All = all })
+		f.postSigned(`{"object":"page","entry":7}`)
+		if dead := f.published.on("test.dead"); len(dead) != 1 || len(dead[0].ID) != len(prefix)+32 || !strings.HasPrefix(dead[0].ID, prefix) {
+			t.Errorf("with All %v dead has %v, want one with an id of %s", all, dead, prefix)
 		}
 	}
 }
@@ -77,9 +89,9 @@ func asJSON(t *testing.T, e message.Event) string {
 func TestSplitAllStandby(t *testing.T) {
 	t.Parallel()
 	body := `{"object":"page","entry":[{"id":"1","time":1763600000001,"standby":[{"sender":{"id":"2"},"message":{"mid":"m","text":"hi"}},7]}]}`
-	p, err := split([]byte(body), time.UnixMilli(1763600000007), true)
+	p, err := Split([]byte(body), time.UnixMilli(1763600000007), true)
 	if err != nil || len(p.Events) != 1 || p.Events[0].Action != "standby" || p.Events[0].Kind != message.KindOther || !strings.Contains(string(p.Events[0].Raw), `"text":"hi"`) {
-		t.Errorf("split(standby) = %+v, %v, want one event of another app's", p.Events, err)
+		t.Errorf("Split(standby) = %+v, %v, want one event of another app's", p.Events, err)
 	}
 	if p.Skipped[SkipStandby] != 1 {
 		t.Errorf("%d of standby are skipped, want the one that is none", p.Skipped[SkipStandby])

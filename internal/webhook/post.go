@@ -11,6 +11,13 @@ import (
 	"chatclub/internal/queue"
 )
 
+// The id of a body that cannot be decoded begins with Undecodable, or with UndecodableAll
+// where Config.All is set: a later reader makes the same events of it.
+const (
+	Undecodable    = "undecodable/"
+	UndecodableAll = Undecodable + "all/"
+)
+
 // post answers one request with events.
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
 	begun := h.cfg.Now()
@@ -19,7 +26,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
 	if res != accepted {
 		return answer{result: res}
 	}
-	parts, err := split(body, h.cfg.Now(), h.cfg.All)
+	parts, err := Split(body, h.cfg.Now(), h.cfg.All)
 	if err != nil {
 		return answer{result: notFound}
 	}
@@ -79,12 +86,16 @@ func (h *Handler) batch(p Parts) ([]queue.Message, error) {
 		}
 		batch = append(batch, queue.Message{Queue: h.cfg.Topology.InboundOf(e.Page), ID: e.Page + "/" + e.ID, Body: body})
 	}
+	prefix := Undecodable
+	if h.cfg.All {
+		prefix = UndecodableAll
+	}
 	for _, raw := range p.Bad {
 		digest := sha256.Sum256(raw)
 		death := message.Death{Reason: message.ReasonUndecodable, Queue: h.cfg.Topology.InboundOf(""), Time: h.cfg.Now(), Error: "it cannot be read as an event of Messenger"}
 		batch = append(batch, queue.Message{
 			Queue:   h.cfg.Topology.Dead(),
-			ID:      "undecodable/" + hex.EncodeToString(digest[:digestBytes]),
+			ID:      prefix + hex.EncodeToString(digest[:digestBytes]),
 			Body:    raw,
 			Headers: death.Headers(),
 		})

@@ -77,11 +77,9 @@ type Parts struct {
 // Split decodes a body into its parts. A piece that cannot be decoded does not
 // stop the rest. It is returned in a body of its own, byte for byte, which a version
 // that can decode it may Split. An event without a time that can be right
-// gets its entry's, or else now. The only error is ErrObject.
-func Split(raw []byte, now time.Time) (Parts, error) { return split(raw, now, false) }
-
-// split is Split, with an event of KindOther for each item of another kind if all is true.
-func split(raw []byte, now time.Time, all bool) (Parts, error) {
+// gets its entry's, or else now. With all there is an event of KindOther for each item of
+// another kind, and each event has its Raw. The only error is ErrObject.
+func Split(raw []byte, now time.Time, all bool) (Parts, error) {
 	p := Parts{Skipped: make(map[Skip]int), all: all}
 	var body struct {
 		Object string          `json:"object"`

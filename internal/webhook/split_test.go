@@ -100,7 +100,7 @@ func TestFixtureEvents(t *testing.T) {
 		}},
 	}
 	for name, want := range rows {
-		got, err := Split(readFile(t, name+".json"), time.UnixMilli(1763600020000))
+		got, err := Split(readFile(t, name+".json"), time.UnixMilli(1763600020000), false)
 		if err != nil {
 			t.Errorf("Split(%s) = %v, want nil", name, err)
 		}
@@ -242,7 +242,7 @@ func TestSplit(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Split([]byte(row.body), time.UnixMilli(1763600000007))
+			got, err := Split([]byte(row.body), time.UnixMilli(1763600000007), false)
 			if err != nil {
 				t.Fatalf("Split = %v, want nil", err)
 			}
@@ -266,7 +266,7 @@ func TestSplit(t *testing.T) {
 func TestSplitOtherObject(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"object":"whatsapp_business_account","entry":[]}`, `{"object":"user","entry":{"a":1}}`} {
-		if _, err := Split([]byte(body), time.Time{}); !errors.Is(err, ErrObject) {
+		if _, err := Split([]byte(body), time.Time{}, false); !errors.Is(err, ErrObject) {
 			t.Errorf("Split(%s) = %v, want ErrObject", body, err)
 		}
 	}
@@ -311,7 +311,7 @@ func TestSplitInstagram(t *testing.T) {
 		with("m6", func(e *message.Event) { e.Kind, e.Title, e.Payload = message.KindPostback, "Prices", "/prices" }),
 	}
 	now := time.UnixMilli(1763600000009)
-	got, err := Split(body(items...), now)
+	got, err := Split(body(items...), now, false)
 	if diff := cmp.Diff(want, got.Events); err != nil || diff != "" {
 		t.Errorf("Split() = %v, events: -want +got\n%s", err, diff)
 	}
@@ -320,7 +320,7 @@ func TestSplitInstagram(t *testing.T) {
 			t.Errorf("skipped %s = %d, want %d", skip, got.Skipped[skip], n)
 		}
 	}
-	all, err := split(body(items...), now, true)
+	all, err := Split(body(items...), now, true)
 	if err != nil || len(all.Events) != len(items) {
 		t.Fatalf("all events = %d, %v, want %d", len(all.Events), err, len(items))
 	}
@@ -329,7 +329,7 @@ func TestSplitInstagram(t *testing.T) {
 			t.Errorf("event %s = platform %q with raw %s, want instagram and what was sent", e.ID, e.Platform, e.Raw)
 		}
 	}
-	odd, err := Split(body(`{`+from+`,"message":{"mid":"m8","text":7}}`), now)
+	odd, err := Split(body(`{`+from+`,"message":{"mid":"m8","text":7}}`), now, false)
 	if want := `{"object":"instagram","entry":[{"id":"17841","time":1763600000007,"messaging":[{` + from + `,"message":{"mid":"m8","text":7}}]}]}`; err != nil || len(odd.Bad) != 1 || string(odd.Bad[0]) != want {
 		t.Errorf("what cannot be read = %q, %v, want %s", odd.Bad, err, want)
 	}
@@ -339,7 +339,7 @@ func TestSplitIdentities(t *testing.T) {
 	t.Parallel()
 	id := func(item string) string {
 		t.Helper()
-		p, err := Split([]byte(onPage(item)), time.UnixMilli(1763600000007))
+		p, err := Split([]byte(onPage(item)), time.UnixMilli(1763600000007), false)
 		if err != nil || len(p.Events) != 1 {
 			t.Fatalf("Split(%s) = %d events, %v, want 1", item, len(p.Events), err)
 		}
@@ -373,7 +373,7 @@ func TestSplitBoundsDeadLetters(t *testing.T) {
 		if n > 9_999 { // more than Messenger sends by far
 			events = 0
 		}
-		got, err := Split([]byte(body), time.UnixMilli(1763600000007))
+		got, err := Split([]byte(body), time.UnixMilli(1763600000007), false)
 		if err != nil || len(got.Events) != events || len(got.Bad) != want {
 			t.Errorf("Split with %d bad items = %d events, %d bad, %v, want %d, %d, nil", n, len(got.Events), len(got.Bad), err, events, want)
 		}
@@ -393,7 +393,7 @@ func FuzzSplit(f *testing.F) {
 	}
 	f.Add([]byte(onPage(writes(`{"mid":"m","text":"\u0000","attachments":[{"type":"a","url":"b"}]}`))))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := Split(raw, time.UnixMilli(1763600000007))
+		p, err := Split(raw, time.UnixMilli(1763600000007), false)
 		if err != nil {
 			return
 		}
@@ -437,7 +437,7 @@ func TestTimes(t *testing.T) {
 	} {
 		item := `{"sender":{"id":"2"},"timestamp":` + timestamp + `,"message":{"mid":"m","text":"a"}}`
 		for ofEntry, want := range map[string]int64{"1763600000006": want, "1763600000006.0": want, `"1763600000.006"`: want, "6": cmpOr(want, entry, now)} {
-			got, err := Split([]byte(`{"object":"page","entry":[{"id":"1","time":`+ofEntry+`,"messaging":[`+item+`]}]}`), time.UnixMilli(now))
+			got, err := Split([]byte(`{"object":"page","entry":[{"id":"1","time":`+ofEntry+`,"messaging":[`+item+`]}]}`), time.UnixMilli(now), false)
 			if err != nil || len(got.Events) != 1 || got.Events[0].Time != want {
 				t.Errorf("Split with the time %s in an entry of %s = %+v, %v, want an event of %d", timestamp, ofEntry, got, err, want)
 			}
@@ -469,12 +469,12 @@ func TestNestedTooDeep(t *testing.T) {
 func TestUndecodableIsKept(t *testing.T) {
 	t.Parallel()
 	odd := `{"sender":{"id":"2"}, "message":{"mid":"m","text":{"new":"a"}}}`
-	got, err := Split([]byte(onPage(odd)), time.UnixMilli(1763600000007))
+	got, err := Split([]byte(onPage(odd)), time.UnixMilli(1763600000007), false)
 	if err != nil || len(got.Bad) != 1 || string(got.Bad[0]) != onPage(odd) {
 		t.Fatalf("Split = %q, %v, want %q kept", got.Bad, err, onPage(odd))
 	}
 	readable := bytes.Replace(got.Bad[0], []byte(`{"new":"a"}`), []byte(`"a"`), 1)
-	again, err := Split(readable, time.UnixMilli(1763700000000))
+	again, err := Split(readable, time.UnixMilli(1763700000000), false)
 	want := []message.Event{{Kind: message.KindMessage, Page: "1", ID: "m", User: "2", Time: 1763600000009, Text: "a"}}
 	if diff := cmp.Diff(want, again.Events); err != nil || diff != "" {
 		t.Errorf("Split of what was kept: %v, -want +got\n%s", err, diff)
