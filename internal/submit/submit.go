@@ -17,9 +17,11 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"chatclub/internal/message"
 	"chatclub/internal/metric"
@@ -35,8 +37,12 @@ const (
 	// maxBody bounds a request: 1,000 texts of 2,000 characters of three bytes each, and
 	// the fields around them.
 	maxBody = 8 << 20
-	// maxRequests bounds the requests handled at a time, and so their memory.
-	maxRequests = 8
+	// maxRequests bounds the requests published at a time, and maxShare those with messages
+	// on one partition: a partition that is not confirmed shuts out no other.
+	maxRequests, maxShare = 8, maxRequests / 2
+	// maxMemory bounds the bodies at a time, each counted with eachMemory for what is
+	// decoded of it: clients that are slow to send theirs shut out nobody.
+	maxMemory, eachMemory = maxRequests * (maxBody + eachMemory), 1 << 20
 	// publishTimeout bounds the wait for the broker's confirms.
 	publishTimeout = 10 * time.Second
 	// retryAfter is the client's pause before it tries again, in seconds.
@@ -64,10 +70,16 @@ type Config struct {
 // not useful; New makes a Handler. Safe for concurrent use.
 type Handler struct {
 	cfg     Config
-	slots   chan struct{} // holds an element for each request
+	memory  *semaphore.Weighted
 	backlog *backlog
 	taken   map[int]prometheus.Counter // requests by status
+
+	mu   sync.Mutex
+	busy map[int]int // requests that are published, by partition, and all of them at allPartitions
 }
+
+// allPartitions is the key of Handler.busy that is no partition's.
+const allPartitions = -1
 
 // New returns a Handler, or an error that names the wrong field.
 func New(cfg Config) (*Handler, error) {
@@ -82,7 +94,7 @@ func New(cfg Config) (*Handler, error) {
 	}
 	set := metric.Set{Subsystem: "submit", Registerer: cfg.Registerer}
 	return &Handler{
-		cfg: cfg, slots: make(chan struct{}, maxRequests),
+		cfg: cfg, memory: semaphore.NewWeighted(maxMemory), busy: make(map[int]int),
 		taken:   metric.Counters(set.CounterVec("requests_total", "Requests to POST /messages, by the answer's status.", "status"), 202, 400, 413, 429, 503),
 		backlog: &backlog{broker: cfg.Broker, now: cfg.Now, known: make(map[int]depth)},
 	}, nil
@@ -124,12 +136,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve returns the ids of what was given to the broker, and why the answer is not 202.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, no *refusal) {
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
-		return nil, &refusal{http.StatusServiceUnavailable, "", fmt.Sprintf("more than %d requests at a time", maxRequests)}
+	size := int64(maxBody + eachMemory)
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength+eachMemory)
 	}
+	if !h.memory.TryAcquire(size) {
+		return nil, &refusal{http.StatusServiceUnavailable, "", "too many bodies at a time"}
+	}
+	defer h.memory.Release(size)
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, &refusal{http.StatusRequestEntityTooLarge, "", fmt.Sprintf("the body has more than %d bytes", maxBody)}
@@ -142,13 +156,42 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 		return nil, no
 	}
 	ids = make([]string, len(list))
+	on := map[int]int{allPartitions: maxRequests} // the most requests at a time, by partition
 	for i, o := range list {
 		ids[i] = o.ID
+		on[h.cfg.Broker.Topology().PartitionOf(o.Page)] = maxShare
 	}
+	if !h.enter(on) {
+		return nil, &refusal{http.StatusServiceUnavailable, "", fmt.Sprintf("more than %d requests at a time, or %d for a partition", maxRequests, maxShare)}
+	}
+	defer h.leave(on)
 	if no := h.backlog.check(r.Context(), list, h.cfg.MaxBacklog); no != nil {
 		return nil, no
 	}
 	return ids, h.publish(r, list)
+}
+
+// enter counts a request until leave is called, and returns false if there are as many as may be.
+func (h *Handler) enter(on map[int]int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for partition, most := range on {
+		if h.busy[partition] >= most {
+			return false
+		}
+	}
+	for partition := range on {
+		h.busy[partition]++
+	}
+	return true
+}
+
+func (h *Handler) leave(on map[int]int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for partition := range on {
+		h.busy[partition]--
+	}
 }
 
 // publish publishes messages, each on its page's partition.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,6 +29,7 @@ type faultyBroker struct {
 	mu      sync.Mutex
 	err     error
 	waits   chan struct{} // nil: nothing is waited for
+	sick    string        // the queue whose messages alone wait; empty: all do
 	waiting chan struct{} // gets an element for each publish that waits
 	inspect time.Duration // of each question how long a queue is
 }
@@ -43,11 +45,15 @@ func (l *faultyBroker) Inspect(ctx context.Context, name string) (queue.Info, er
 
 func (l *faultyBroker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	l.mu.Lock()
-	err, waits := l.err, l.waits
+	err, waits, waiting := l.err, l.waits, l.waiting
 	l.mu.Unlock()
-	if waits != nil {
-		l.waiting <- struct{}{}
-		<-waits
+	if waits != nil && (l.sick == "" || l.sick == msgs[0].Queue) {
+		select {
+		case waiting <- struct{}{}:
+			<-waits
+		default:
+			return errors.New("more are published than the test waits for")
+		}
 	}
 	if err != nil {
 		return err
@@ -64,7 +70,7 @@ type rig struct {
 
 func newRig(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
-	l := &faultyBroker{Broker: memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16}), waiting: make(chan struct{}, 1)}
+	l := &faultyBroker{Broker: memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16})}
 	cfg := Config{Broker: l, Now: func() time.Time { return now }}
 	if change != nil {
 		change(&cfg)
@@ -292,25 +298,84 @@ func TestBacklogOfManyPartitions(t *testing.T) {
 	}
 }
 
+// hold begins n posts for each of the pages, and returns when all are waiting for the broker.
+// Its function lets them go, and returns when each is answered 202.
+func (r *rig) hold(n int, pages ...string) (release func()) {
+	r.broker.waits, r.broker.waiting = make(chan struct{}), make(chan struct{}, n*len(pages))
+	var all sync.WaitGroup
+	for i := range n {
+		for _, page := range pages {
+			all.Go(func() {
+				if a := r.post(`{"page":"`+page+`","to":"7","text":"hi"}`, fmt.Sprint(page, "/", i)); a.code != 202 {
+					r.Errorf("answer %+v, want 202", a)
+				}
+			})
+		}
+	}
+	for range cap(r.broker.waiting) {
+		<-r.broker.waiting
+	}
+	r.broker.mu.Lock()
+	r.broker.waiting = nil // nobody awaits more
+	r.broker.mu.Unlock()
+	return func() {
+		close(r.broker.waits)
+		all.Wait()
+	}
+}
+
 // More requests than the bound are refused, however slow the broker is.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.broker.waits, r.broker.waiting = make(chan struct{}), make(chan struct{}, maxRequests)
-	var all sync.WaitGroup
-	for i := range maxRequests {
-		all.Go(func() {
-			if a := r.post(`{"page":"1","to":"7","text":"hi"}`, fmt.Sprint(i)); a.code != 202 {
-				t.Errorf("answer %+v, want 202", a)
-			}
-		})
-	}
-	for range maxRequests {
-		<-r.broker.waiting
-	}
-	if a := r.post(`{"page":"1","to":"7","text":"hi"}`, "more"); a.code != 503 || a.after != "1" {
+	release := r.hold(4, "1", "2")
+	if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 503 || a.after != "1" || len(a.IDs) > 0 {
 		t.Errorf("answer to one more %+v, want 503 with Retry-After", a)
 	}
-	close(r.broker.waits)
-	all.Wait()
+	release()
+	r.broker.waits = nil
+	if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 202 {
+		t.Errorf("answer after them %+v, want 202", a)
+	}
+}
+
+// A partition that is not confirmed shuts out no other.
+func TestSickPartition(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.broker.sick = r.top.OutboundOf("1")
+	release := r.hold(4, "1")
+	for page, want := range map[string]int{"1": 503, "2": 202} {
+		for i := range 4 {
+			if a := r.post(`{"page":"`+page+`","to":"7","text":"hi"}`, fmt.Sprint("more", i)); a.code != want || len(a.IDs) > 0 != (want == 202) {
+				t.Errorf("answer for page %s %+v, want %d", page, a, want)
+			}
+		}
+	}
+	if a := r.post(`[{"page":"2","to":"7","text":"hi"},{"page":"1","to":"7","text":"hi"}]`, ""); a.code != 503 || len(a.IDs) > 0 {
+		t.Errorf("answer to a list with both %+v, want 503", a)
+	}
+	release()
+}
+
+// Clients that are slow to send their bodies shut out nobody, unless they say that these
+// are as large as may be.
+func TestSlowClients(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int64]int{100: 202, -1: 503} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			body, slow := io.Pipe()
+			for range 8 {
+				req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/messages", body)
+				req.ContentLength = size
+				go r.ServeHTTP(httptest.NewRecorder(), req)
+			}
+			synctest.Wait()
+			if a := r.post(`{"page":"1","to":"7","text":"hi"}`, ""); a.code != want {
+				t.Errorf("answer beside 8 bodies of size %d %+v, want %d", size, a, want)
+			}
+			_ = slow.Close()
+		})
+	}
 }
