@@ -39,10 +39,10 @@ const (
 	maxBody = 8 << 20
 	// maxRequests bounds the requests published at a time, and maxShare those with messages
 	// on one partition: a partition that is not confirmed shuts out no other.
-	maxRequests, maxShare = 8, maxRequests / 2
+	maxRequests, maxShare = 16, maxRequests / 2
 	// maxMemory bounds the bodies at a time, each counted with eachMemory for what is
 	// decoded of it: clients that are slow to send theirs shut out nobody.
-	maxMemory, eachMemory = maxRequests * (maxBody + eachMemory), 1 << 20
+	maxMemory, eachMemory = 8 * (maxBody + eachMemory), 1 << 20
 	// publishTimeout bounds the wait for the broker's confirms.
 	publishTimeout = 10 * time.Second
 	// retryAfter is the client's pause before it tries again, in seconds.

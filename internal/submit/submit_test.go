@@ -328,7 +328,7 @@ func (r *rig) hold(n int, pages ...string) (release func()) {
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	release := r.hold(4, "1", "2")
+	release := r.hold(8, "1", "2")
 	if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 503 || a.after != "1" || len(a.IDs) > 0 {
 		t.Errorf("answer to one more %+v, want 503 with Retry-After", a)
 	}
@@ -344,7 +344,7 @@ func TestSickPartition(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.broker.sick = r.top.OutboundOf("1")
-	release := r.hold(4, "1")
+	release := r.hold(8, "1")
 	for page, want := range map[string]int{"1": 503, "2": 202} {
 		for i := range 4 {
 			if a := r.post(`{"page":"`+page+`","to":"7","text":"hi"}`, fmt.Sprint("more", i)); a.code != want || len(a.IDs) > 0 != (want == 202) {
