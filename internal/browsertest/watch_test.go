@@ -269,7 +269,7 @@ func (w *watched) fromAnotherSite(b *tab, id string) {
 		_, _ = w.Write([]byte("<!doctype html><title>evil</title><p>evil"))
 	}))
 	defer evil.Close()
-	for path, body := range map[string]string{"/dead/purge": `{"all":true}`, "/actions/pause": `{"page":"` + watchedPage + `"}`} {
+	for path, body := range map[string]string{"/dead/purge": `{"before":"2026-01-01T00:00:00Z"}`, "/actions/pause": `{"page":"` + watchedPage + `"}`} {
 		b.run("open the other site", chromedp.Navigate(evil.URL))
 		b.run("post from it", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(async () => {
 			await fetch(%[1]q, { method: "POST", mode: "no-cors", credentials: "include", body: %[2]q });

@@ -136,6 +136,7 @@ func (d *deadLetters) list(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	began := d.queue.Now() // what dies from now on is not meant, counted or not
 	first := deadletter.Oldest{Most: shownLetters, Letters: []deadletter.Letter{}}
 	counts, err := d.queue.List(r.Context(), filter, first.Add)
 	if err != nil {
@@ -144,7 +145,7 @@ func (d *deadLetters) list(r *http.Request) (any, error) {
 	if query.Get("page") == "" && query.Get("reason") == "" {
 		d.count(Dead{Count: counts.Total()})
 	}
-	return map[string]any{"letters": first.Letters, "total": counts.Total(), "reasons": counts, "known": message.Reasons()}, nil
+	return map[string]any{"letters": first.Letters, "before": began, "total": counts.Total(), "reasons": counts, "known": message.Reasons()}, nil
 }
 
 // filterOf is the filter of a page and a reason, of which each may be empty.
@@ -176,14 +177,14 @@ func (d *deadLetters) payload(r *http.Request) (any, error) {
 	return map[string][]string{"payloads": bodies}, err
 }
 
-// deadRequest says which letters are meant: those of IDs, or with All those of Page and
-// Reason, of which each may be empty.
+// deadRequest says which letters are meant: those of IDs, or those of Page and Reason, of
+// which each may be empty, that died before a list was made: it says Before.
 type deadRequest struct {
-	IDs    []string `json:"ids"`
-	All    bool     `json:"all"`
-	Page   string   `json:"page"`
-	Reason string   `json:"reason"`
-	Renew  bool     `json:"renew"` // their age begins again; of a replay only
+	IDs    []string  `json:"ids"`
+	Before time.Time `json:"before"`
+	Page   string    `json:"page"`
+	Reason string    `json:"reason"`
+	Renew  bool      `json:"renew"` // their age begins again; of a replay only
 }
 
 // readDead returns the request and its filter.
@@ -191,11 +192,11 @@ func readDead(r *http.Request) (in deadRequest, f deadletter.Filter, err error) 
 	if err := message.ReadJSON(io.LimitReader(r.Body, maxDeadBody), &in); err != nil {
 		return in, f, badRequest("the body is not what is asked about dead letters: %v", err)
 	}
-	if in.All == (len(in.IDs) > 0) {
-		return in, f, badRequest("ids: either they or all must be given")
+	if in.Before.IsZero() == (len(in.IDs) == 0) {
+		return in, f, badRequest("ids: either they or before must be given")
 	}
 	f, err = filterOf(in.Page, in.Reason)
-	f.IDs = in.IDs
+	f.IDs, f.Before = in.IDs, in.Before
 	return in, f, err
 }
 

@@ -113,11 +113,18 @@ func TestDeadLetters(t *testing.T) {
 		if back := memorytest.Drain(g.T, g.broker, g.broker.Topology().OutboundOf("1")); len(back) != 1 || back[0].ID != bad {
 			g.Errorf("on the queue of page 1 = %v, want the letter that was replayed", back)
 		}
-		if _, answer := g.ask("POST", "/dead/purge", `{"all":true,"page":"1"}`); fmt.Sprint(answer) != "map[purged:map[gone:1]]" {
+		time.Sleep(time.Millisecond)
+		_, answer = g.ask("GET", "/dead?page=1", "")
+		later := g.kill("1", 4, message.ReasonGone, "") // nobody has seen it
+		meant := fmt.Sprintf(`{"page":"1","before":%q}`, answer["before"])
+		if _, answer := g.ask("POST", "/dead/purge", meant); fmt.Sprint(answer) != "map[purged:map[gone:1]]" {
 			g.Errorf("purge = %v, want the other one of page 1", answer)
 		}
-		if _, answer := g.ask("GET", "/dead", ""); !slices.Equal(ids(answer), []string{other}) {
-			g.Errorf("left = %v, want %s", ids(answer), other)
+		if _, answer := g.ask("GET", "/dead", ""); !slices.Equal(ids(answer), []string{other, later}) {
+			g.Errorf("left = %v, want %s and %s", ids(answer), other, later)
+		}
+		if _, answer := g.ask("POST", "/dead/replay", meant); fmt.Sprint(answer) != "map[kept:map[] replayed:map[]]" {
+			g.Errorf("replay = %v, want none", answer)
 		}
 	})
 }
@@ -135,9 +142,9 @@ func TestDeadRefusals(t *testing.T) {
 			{"GET", "/dead?reason=sad", "", 400, `reason: "sad" is none of [`},
 			{"GET", "/dead/payload", "", 400, "id: must be given"},
 			{"GET", "/dead/payload?id=x", "", 404, "no dead letter has this id any more"},
-			{"POST", "/dead/purge", `{}`, 400, "ids: either they or all must be given"},
-			{"POST", "/dead/purge", `{"ids":["x"],"all":true}`, 400, "ids: either they or all must be given"},
-			{"POST", "/dead/replay", `{"all":true,"reason":"sad"}`, 400, "reason: "},
+			{"POST", "/dead/purge", `{}`, 400, "ids: either they or before must be given"},
+			{"POST", "/dead/purge", `{"ids":["x"],"before":"2026-01-01T00:00:00Z"}`, 400, "ids: either they or before must be given"},
+			{"POST", "/dead/replay", `{"before":"2026-01-01T00:00:00Z","reason":"sad"}`, 400, "reason: "},
 			{"POST", "/dead/replay", `{"id":"x"}`, 400, `id is unknown`},
 		} {
 			status, answer := g.ask(row.method, row.path, row.body)
@@ -168,7 +175,7 @@ func TestDeadReadOnly(t *testing.T) {
 	withGrave(t, "", func(g *grave) {
 		id := g.kill("1", 1, message.ReasonGone, "")
 		for path, method := range map[string]string{"/dead/payload?id=" + id: "GET", "/dead/replay": "POST", "/dead/purge": "POST"} {
-			if status, answer := g.ask(method, path, `{"all":true}`); status != 403 {
+			if status, answer := g.ask(method, path, `{"before":"2026-01-01T00:00:00Z"}`); status != 403 {
 				g.Errorf("%s %s = %d %v, want 403", method, path, status, answer)
 			}
 		}

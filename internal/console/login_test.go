@@ -81,7 +81,7 @@ func TestLogin(t *testing.T) {
 			{"GET", "/state", "", 200, "event: login"},
 			{"GET", "/dead", "", 401, "log in first"},
 			{"POST", "/actions/pause", `{"page":"1"}`, 401, "log in first"},
-			{"POST", "/dead/purge", `{"all":true}`, 401, "log in first"},
+			{"POST", "/dead/purge", `{"before":"2026-01-01T00:00:00Z"}`, 401, "log in first"},
 			{"POST", "/login", `{}`, 401, "this is not the password: it is the value of ADMIN_TOKEN"},
 			{"POST", "/login", `{"password":"Sesame"}`, 401, "this is not the password"},
 			{"POST", "/login", `sesame`, 400, "password: must be given"},

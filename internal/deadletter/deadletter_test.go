@@ -151,6 +151,7 @@ func TestFilters(t *testing.T) {
 			{"older", Filter{Older: 30 * time.Minute}, []string{old, before}},
 			{"newer", Filter{Newer: 2 * time.Hour}, []string{before, young}},
 			{"both ages", Filter{Older: 30 * time.Minute, Newer: 2 * time.Hour}, []string{before}},
+			{"before", Filter{Before: time.Now().Add(-time.Minute)}, []string{old, before, "raw", "limit"}},
 			{"page and reason", Filter{Page: "1", Reasons: []message.Reason{message.ReasonGone}}, []string{young}},
 			{"nothing", Filter{Page: "3"}, nil},
 		} {

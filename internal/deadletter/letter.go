@@ -148,6 +148,7 @@ type Filter struct {
 	Page    string
 	Older   time.Duration // dead for at least so long
 	Newer   time.Duration // dead for at most so long
+	Before  time.Time     // dead before that, or without a time
 }
 
 // Match reports whether the filter means l. A letter without a time fits no age.
@@ -158,7 +159,8 @@ func (f Filter) Match(l Letter, now time.Time) bool {
 		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, l.Reason)) &&
 		(f.Page == "" || f.Page == l.Page) &&
 		(f.Older == 0 || !l.Time.IsZero() && age >= f.Older) &&
-		(f.Newer == 0 || !l.Time.IsZero() && age <= f.Newer)
+		(f.Newer == 0 || !l.Time.IsZero() && age <= f.Newer) &&
+		(f.Before.IsZero() || l.Time.Before(f.Before))
 }
 
 // Oldest are those letters of many that died first, in order. One without a time is

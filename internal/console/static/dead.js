@@ -6,7 +6,7 @@ import { notify } from "./notice.js";
 
 const chosen = new Set(); // ids
 let letters = [], total = 0, readOnly = true, busy = false;
-let found = {}; // the filter by which letters and total were found
+let found = {}; // what means the letters of total, and none that died later
 
 // fetchJSON returns the answer to a request, or undefined: then the reason is shown.
 async function fetchJSON(method, path, body) {
@@ -32,7 +32,7 @@ const filter = () => ({ page: el("dead-page").value.trim(), reason: el("dead-rea
 async function look() {
   const asked = filter(), answer = await fetchJSON("GET", "dead?" + new URLSearchParams(asked));
   if (!answer) return;
-  found = asked;
+  found = { ...asked, before: answer.before };
   letters = answer.letters;
   total = answer.total;
   for (const reason of answer.known) {
@@ -95,7 +95,7 @@ async function payload(tr, button, id) {
 }
 
 // meant is what the buttons are for: the chosen letters, or else all that were found.
-const meant = () => chosen.size > 0 ? { ids: [...chosen] } : { all: true, ...found };
+const meant = () => chosen.size > 0 ? { ids: [...chosen] } : found;
 const many = () => chosen.size > 0 ? letters.filter(l => chosen.has(l.id)).length : total;
 
 function showChoice() {
