@@ -122,7 +122,7 @@ func New(cfg Config) (*Handler, error) {
 	h := &Handler{cfg: cfg, mux: http.NewServeMux(), queries: make(chan struct{}, maxQueries)}
 	h.handle("GET /pages", h.limited(h.getPages))
 	for _, pattern := range orders.Patterns() {
-		h.handle(pattern, h.limited(h.postOrder))
+		h.handle(pattern, h.postOrder)
 	}
 	h.handle("POST /pages/{page}/users/{psid}/ban", h.limited(h.postBan))
 	h.handle("DELETE /pages/{page}/users/{psid}/ban", h.limited(h.deleteBan))

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -92,19 +93,24 @@ func (h *Handler) pageAnswer(p rooms.PageView) Page {
 var errGive = errors.New("give order")
 
 // postOrder gives an order about a page: see orders.Read. A resumption also ends core's
-// own pause of the page, once dispatchers have the order: they need no database.
+// own pause of the page, once dispatchers have the order: they need no database, and do not
+// wait for one.
 func (h *Handler) postOrder(r *http.Request) (any, error) {
 	o, err := orders.Read(r, h.cfg.Now())
 	if err != nil {
 		return nil, err
 	}
-	if err := h.cfg.Give(r.Context(), o); err != nil {
+	ctx, cancel := context.WithTimeout(r.Context(), queryTimeout)
+	defer cancel()
+	if err := h.cfg.Give(ctx, o); err != nil {
 		return nil, fmt.Errorf("%w: %w", errGive, err)
 	}
-	if o.Kind == orders.Resume {
-		return nil, h.cfg.Store.Resume(r.Context(), o.Page, time.Time{})
+	if o.Kind != orders.Resume {
+		return nil, nil
 	}
-	return nil, nil
+	return h.limited(func(r *http.Request) (any, error) {
+		return nil, h.cfg.Store.Resume(r.Context(), o.Page, time.Time{})
+	})(r.WithContext(ctx))
 }
 
 func (h *Handler) postBan(r *http.Request) (any, error) {
