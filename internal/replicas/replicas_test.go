@@ -8,6 +8,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"chatclub/internal/backoff"
 )
 
 // TestResolve: a name stands for all its addresses of one family, because a replica may
@@ -40,6 +44,38 @@ func TestResolve(t *testing.T) {
 	if strings.Join(got, " ") != want {
 		t.Errorf("replicas = %v\nwant %s", got, want)
 	}
+}
+
+// TestResolveFails: a name that is not found for a while keeps its replicas, and that a
+// caller leaves says nothing about it.
+func TestResolveFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var slow time.Duration
+		r := &Resolver{
+			Addresses: []string{"http://dispatcher:9090"},
+			Lookup: func(ctx context.Context, _ string) ([]string, error) {
+				if !backoff.Sleep(ctx, slow) {
+					return nil, ctx.Err()
+				}
+				return []string{"10.0.0.1", "10.0.0.2"}, nil
+			},
+		}
+		want := func(what string, n int) {
+			t.Helper()
+			began := time.Now()
+			if got := r.Replicas(t.Context()); len(got) != n || time.Since(began) > time.Second {
+				t.Errorf("%s: replicas = %v after %s, want %d within a second", what, got, time.Since(began), n)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.Replicas(ctx)
+		want("after a caller that has left", 2)
+		slow = time.Minute
+		time.Sleep(resolveEvery)
+		want("while names are not answered for", 2)
+	})
 }
 
 // TestAsk: the token and the body arrive, and an answer that refuses says why.
