@@ -35,9 +35,16 @@ func first(all []Replica, ask func(Replica) error) error {
 	return errors.Join(errs...)
 }
 
+// orderTimeout is longer than a program tries to give an order, 10 s: one that is not
+// waited for would be given by the next program, too.
+const orderTimeout = 12 * time.Second
+
 // Order has one program give an order about a page, which all obey: the first that answers,
 // cores before dispatchers.
 func (f Fleet) Order(ctx context.Context, method, page, what string, body any) error {
+	patient := *f.HTTP
+	patient.Timeout = orderTimeout
+	f.HTTP = &patient
 	return first(slices.Concat(f.Core, f.Dispatchers), func(r Replica) error {
 		return f.Ask(ctx, method, r.URL+"/pages/"+url.PathEscape(page)+"/"+what, body, nil)
 	})

@@ -138,6 +138,32 @@ func TestOrderOfASickCore(t *testing.T) {
 	}
 }
 
+// TestOrderIsWaitedFor: a program may try for 10 s to give an order. It is not given twice
+// meanwhile.
+func TestOrderIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		slow := transport(func(r *http.Request) (*http.Response, error) {
+			if asked++; !backoff.Sleep(r.Context(), 10*time.Second) {
+				return nil, r.Context().Err()
+			}
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
+		})
+		f := Fleet{
+			Client: Client{HTTP: &http.Client{Transport: slow, Timeout: 2 * time.Second}},
+			Core:   []Replica{{URL: "http://1"}, {URL: "http://2"}},
+		}
+		if err := f.Pause(t.Context(), "p", 0, ""); err != nil || asked != 1 {
+			t.Errorf("Pause() = %v by %d programs, want nil by one", err, asked)
+		}
+	})
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (do transport) RoundTrip(r *http.Request) (*http.Response, error) { return do(r) }
+
 // TestAskNobody checks that the error names the address once: a list of replicas
 // that are away is long enough.
 func TestAskNobody(t *testing.T) {
