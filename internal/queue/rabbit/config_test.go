@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -92,7 +93,7 @@ func TestURLRotation(t *testing.T) {
 }
 
 // TestReadyTellsNoAddress checks that readiness, which everybody may read, names neither
-// the broker's address nor its user.
+// the broker's address, the resolver's, nor its user.
 func TestReadyTellsNoAddress(t *testing.T) {
 	t.Parallel()
 	own, err := url.Parse(rabbittest.URL(t))
@@ -100,14 +101,14 @@ func TestReadyTellsNoAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	own.User = url.UserPassword("somebody", "wrong")
-	for _, address := range []string{"amqp://somebody:x@127.0.0.1:1/", own.String()} {
+	for _, address := range []string{"amqp://somebody:x@127.0.0.1:1/", own.String(), "amqp://somebody:x@rabbit.invalid/"} {
 		b := open(t, rabbit.Config{URLs: []string{address}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
 		eventually(t, "Ready says why not", func() (string, bool) {
 			got := fmt.Sprint(b.Ready())
-			return got, strings.Contains(got, "refused") || strings.Contains(got, "403")
+			return got, strings.Contains(got, "refused") || strings.Contains(got, "403") || strings.Contains(got, "looked up")
 		})
-		if got := fmt.Sprint(b.Ready()); strings.Contains(got, "127.0.0.1") || strings.Contains(got, "somebody") {
-			t.Errorf("Ready() = %q, want no address and no user", got)
+		if got := fmt.Sprint(b.Ready()); regexp.MustCompile(`[0-9]\.[0-9]|somebody|invalid`).MatchString(got) {
+			t.Errorf("Ready() = %q, want no address, no name and no user", got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -298,6 +299,12 @@ func (l *link) ready() error {
 func public(err error) error {
 	if refused, ok := errors.AsType[*amqp.Error](err); ok && (refused.Code == amqp.AccessRefused || refused.Code == amqp.NotAllowed) { // it names the user
 		return fmt.Errorf("the broker answers %d", refused.Code)
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New("the broker's name cannot be looked up")
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return errors.New("the broker's certificate is refused")
 	}
 	if network, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("%s: %w", network.Op, network.Err)
