@@ -161,7 +161,8 @@ func (m *Mover) abandon(ctx context.Context) {
 	m.notify(Failed, ctx.Err(), left...)
 }
 
-// take returns at most a batch.
+// take returns at most a batch, and whether nothing can come any more: a retry that runs
+// may put items back.
 func (m *Mover) take() (items []*Item, ended bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +171,7 @@ func (m *Mover) take() (items []*Item, ended bool) {
 	if m.inbox = m.inbox[n:]; len(m.inbox) == 0 {
 		m.inbox = nil
 	}
-	return items, m.ending
+	return items, m.ending && len(m.blocked) == 0
 }
 
 // pass moves items, and leaves those that cannot be moved now with their blocked queue.
@@ -333,6 +334,7 @@ func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*Item)
 	left := slices.Concat(stay, m.blocked[name][n:])
 	if len(left) == 0 {
 		delete(m.blocked, name)
+		m.signal()
 		return false
 	}
 	m.blocked[name] = left

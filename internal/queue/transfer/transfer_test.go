@@ -262,6 +262,39 @@ func TestGiveWay(t *testing.T) {
 	})
 }
 
+// At the end, too, an item goes on that its queue takes at last: it waits for no other.
+func TestEndWithTwoBlockedQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		bad, gone := r.queue("bad"), r.queue("gone")
+		r.broker.set(bad, queue.ErrUnavailable)
+		r.broker.set(gone, queue.ErrUnavailable)
+		if err := r.broker.Broker.Publish(t.Context(), queue.Message{Queue: r.from, ID: "1"}); err != nil {
+			t.Fatal(err)
+		}
+		r.Add(&transfer.Item{
+			Transfer: queue.Transfer{Delivery: <-r.sub.Deliveries(), To: []queue.Message{{Queue: bad, ID: "1"}, {Queue: gone, ID: "1"}}},
+			News:     "1", Tag: "1",
+		})
+		for i := range 100 {
+			r.move(fmt.Sprint("more ", i), gone)
+		}
+		time.Sleep(time.Minute)
+		r.End()
+		r.broker.set(bad, nil)
+		time.Sleep(2 * time.Minute)
+		if s := r.state("1"); s != transfer.Done {
+			t.Errorf("state of the item whose queue is well = %d, want done", s)
+		}
+		r.broker.set(gone, nil)
+		<-r.done
+		if s := r.state("more 99"); s != transfer.Done {
+			t.Errorf("state of the last item of the other = %d, want done", s)
+		}
+	})
+}
+
 // Of one publish each message has its own queue's error: that one is gone says
 // nothing of another.
 func TestEachQueueHasItsOwnError(t *testing.T) {
