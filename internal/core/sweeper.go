@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -36,16 +37,16 @@ func (s sweeper) run(ctx context.Context) {
 	}
 }
 
-// sweep puts an event for every silent member on the queue, some at a time.
+// sweep puts an event for every silent member on the queue, some at a time. A sick
+// partition keeps back none of the others' members. The error is the first one's.
 func (s sweeper) sweep(ctx context.Context) error {
+	var first error
 	for last := (rooms.Silent{}); ; {
 		silent, err := s.cfg.Store.SilentMembers(ctx, last)
 		if err != nil || len(silent) == 0 {
-			return err
+			return cmp.Or(first, err)
 		}
-		if err := s.announce(ctx, silent); err != nil {
-			return err
-		}
+		first = cmp.Or(first, s.announce(ctx, silent))
 		last = silent[len(silent)-1]
 	}
 }

@@ -2,10 +2,13 @@ package core
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
 
@@ -30,6 +33,25 @@ func TestSweepFindsAll(t *testing.T) {
 			t.Errorf("sweep() = %v, want nil", err)
 		}
 		r.wantQueue(t, "test.inbound.00", 5)
+	})
+}
+
+// TestSweepGoesOn checks that a sweep finds all whose partition takes their events.
+func TestSweepGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigOn(t, newBroker(t), silentStore{newStore(t, "sqlite::memory:")})
+		sick := errors.New("sick")
+		r.flaky.before = func(_ context.Context, msgs []queue.Message) error {
+			if len(msgs) == 2 && strings.HasPrefix(msgs[0].ID, "p/idle/1/") {
+				return sick
+			}
+			return nil
+		}
+		if err := (sweeper{r.core.cfg, r.core.retry}).sweep(t.Context()); !errors.Is(err, sick) {
+			t.Errorf("sweep() = %v, want %v", err, sick)
+		}
+		r.wantQueue(t, "test.inbound.00", 3)
 	})
 }
 
