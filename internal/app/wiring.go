@@ -40,13 +40,20 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 	w.Log = o.Log.With("program", program)
 	w.log = w.Log
 	if w.Broker == nil {
+		tooOld := make(chan error, 1)
 		b, err := rabbit.Open(rabbit.Config{
 			URLs: s.Broker.URLs(), Topology: s.Broker.Topology(), Name: "chatclub " + program, Log: w.Log, Registerer: w.metrics,
+			TooOld: func(err error) {
+				select {
+				case tooOld <- err:
+				default:
+				}
+			},
 		})
 		if err != nil {
 			return nil, err
 		}
-		w.Broker, w.ownsBroker, w.tooOld = b, true, b.TooOld()
+		w.Broker, w.ownsBroker, w.tooOld = b, true, tooOld
 		w.onClose(b.Close) // for a program that does not run; otherwise it is closed already
 	}
 	var err error

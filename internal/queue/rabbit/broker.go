@@ -27,7 +27,6 @@ type Broker struct {
 	declaring chan struct{}
 	declared  time.Time // when the topology's last declaration began; of whoever has the place
 
-	tooOld  chan error         // see TooOld
 	closing chan struct{}      // closed when Close begins
 	cancel  context.CancelFunc // ends the links
 	links   sync.WaitGroup
@@ -52,7 +51,6 @@ func Open(cfg Config) (*Broker, error) {
 	b := &Broker{
 		cfg: cfg, metrics: m, cancel: cancel,
 		window:    semaphore.NewWeighted(int64(cfg.Window)),
-		tooOld:    make(chan error, 1),
 		closing:   make(chan struct{}),
 		declaring: make(chan struct{}, 1),
 		specs:     make(map[string]queue.Spec),
@@ -77,24 +75,11 @@ func Open(cfg Config) (*Broker, error) {
 		}
 		return err
 	})
-	b.publishing.tooOld, b.consuming.tooOld = b.refuse, b.refuse
 	// Both use the same node, and the next message would find out 5 s later.
 	b.consuming.silent = func() { b.publishing.leave(answerTimeout) }
 	b.links.Go(func() { b.publishing.run(ctx) })
 	b.links.Go(func() { b.consuming.run(ctx) })
 	return b, nil
-}
-
-// TooOld gives the error that a server was refused with, because it is older than
-// RabbitMQ 4.0. Its program should end: it can do nothing there.
-func (b *Broker) TooOld() <-chan error { return b.tooOld }
-
-// refuse gives an error to TooOld, unless one waits there.
-func (b *Broker) refuse(err error) {
-	select {
-	case b.tooOld <- err:
-	default:
-	}
 }
 
 // Topology is the set of queues given to Open.

@@ -52,8 +52,6 @@ type link struct {
 	setup func(s *session, last error) error
 	// silent is called when a session ends because the broker does not answer.
 	silent func()
-	// tooOld is called, in place of a line in the log, when a server is refused.
-	tooOld func(error)
 
 	patience patience // of the current session; run's own
 
@@ -68,7 +66,7 @@ type link struct {
 func newLink(kind string, cfg Config, p patience, m *metrics, setup func(*session, error) error) *link {
 	return &link{
 		kind: kind, cfg: cfg, metrics: m, setup: setup, patience: p,
-		silent: func() {}, tooOld: func(error) {}, fault: errors.New("not connected yet"), changed: make(chan struct{}),
+		silent: func() {}, fault: errors.New("not connected yet"), changed: make(chan struct{}),
 	}
 }
 
@@ -94,8 +92,8 @@ func (l *link) run(ctx context.Context) {
 			last, l.patience = err, l.patience.after(err, time.Since(start))
 		}
 		pause := pauseAfter(failures)
-		if errors.Is(err, errTooOld) {
-			l.tooOld(err)
+		if l.cfg.TooOld != nil && errors.Is(err, errTooOld) {
+			l.cfg.TooOld(err)
 		} else {
 			logged = l.logLoss(logged, loss{url: url, text: err.Error(), at: time.Now()}, err, pause)
 		}
@@ -228,7 +226,7 @@ func (l *link) logLoss(last, now loss, err error, pause time.Duration) loss {
 	switch {
 	case last.url == now.url && last.text == now.text && now.at.Sub(last.at) < remindEvery:
 		log, now.at = l.cfg.Log.Debug, last.at
-	case isRefusal(err):
+	case isRefusal(err), errors.Is(err, errTooOld):
 		log = l.cfg.Log.Error
 	}
 	log("broker connection lost", "connection", l.kind, "address", address(now.url), "retry_in", pause, "err", err)

@@ -2,6 +2,8 @@ package rabbit
 
 import (
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -26,19 +28,37 @@ func TestCheckVersion(t *testing.T) {
 }
 
 // A server that is too old is refused, with both versions named, and nothing is asked
-// of it.
+// of it. Where nobody is told, the log is.
 func TestTooOldServer(t *testing.T) {
 	t.Parallel()
-	b, err := Open(Config{URLs: []string{rabbittest.Handshake(t, "3.13.7")}, Topology: queue.Topology{Prefix: "p", Partitions: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
 	const want = "the server is RabbitMQ 3.13.7: 4.0 or later is needed"
-	if err := <-b.TooOld(); err == nil || err.Error() != want {
-		t.Errorf("TooOld() = %v, want %s", err, want)
+	for _, told := range []bool{true, false} {
+		heard := make(lineChan, 100)
+		cfg := Config{
+			URLs: []string{rabbittest.Handshake(t, "3.13.7")}, Topology: queue.Topology{Prefix: "p", Partitions: 1},
+			Log: slog.New(slog.NewTextHandler(heard, nil)),
+		}
+		if told {
+			cfg.TooOld = func(err error) { heard <- err.Error() }
+		}
+		b, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		if got := <-heard; !strings.Contains(got, want) || strings.Contains(got, "level=ERROR") == told {
+			t.Errorf("told (%v) or logged is %q, want %q", told, got, want)
+		}
+		if err := b.Ready(); !errors.Is(err, errTooOld) {
+			t.Errorf("Ready() = %v, want %v", err, errTooOld)
+		}
 	}
-	if err := b.Ready(); !errors.Is(err, errTooOld) {
-		t.Errorf("Ready() = %v, want %v", err, errTooOld)
-	}
+}
+
+// lineChan is a log whose lines are read.
+type lineChan chan string
+
+func (c lineChan) Write(p []byte) (int, error) {
+	c <- string(p)
+	return len(p), nil
 }
