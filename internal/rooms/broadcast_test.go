@@ -1,6 +1,8 @@
 package rooms
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"chatclub/internal/command"
+	"chatclub/internal/rooms/roomstest"
 )
 
 // lease is the length of the leases in these tests.
@@ -219,6 +222,50 @@ func TestBroadcastHasOneHolder(t *testing.T) {
 		}
 		wantClaim(t, s, "x", Claim{New: []Broadcast{a}})
 	})
+}
+
+// TestReleaseLocksInOrder checks that a release that waits for the first broadcast has
+// locked none behind it.
+func TestReleaseLocksInOrder(t *testing.T) {
+	t.Parallel()
+	dsn, name := roomstest.DSN(t), rand.Text()
+	others := trio(t, Config{DatabaseURL: dsn, Now: func() time.Time { return noon }})
+	s := open(t, Config{DatabaseURL: dsn + "&application_name=" + name})
+	var ids []string
+	for i := range 20 {
+		b := news(string(rune('t' - i)))
+		b.Created = noon.Add(time.Duration(i) * time.Second)
+		ids = append(ids, b.ID)
+		add(t, others, b)
+	}
+	claim(t, others, "x")
+	for _, release := range [][]string{nil, ids} {
+		ended := make(chan error, 1)
+		err := others.inLongTx(t.Context(), func(ctx context.Context, tx transaction) error {
+			const lock = `SELECT id FROM broadcasts WHERE id >= $1 AND id <= $2 ORDER BY id FOR UPDATE NOWAIT`
+			if err := tx.run(ctx, query{sql: lock, args: []any{"a", "a"}}); err != nil {
+				return err
+			}
+			go func() { ended <- s.Broadcasts().Release(t.Context(), "x", release...) }()
+			for waits := false; !waits; {
+				err := tx.run(ctx, query{sql: `SELECT pg_stat_clear_snapshot(), pg_sleep(0.02)`}, one(&waits,
+					`SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, []any{name}, new(int64)))
+				if err != nil {
+					return err
+				}
+			}
+			return tx.commit(ctx, query{sql: lock, args: []any{"b", "t"}})
+		})
+		if err != nil {
+			t.Errorf("lock of the others while Release(%v) waits for the first = %v, want nil", release, err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("Release(%v) = %v, want nil", release, err)
+		}
+		if c := claim(t, others, "x"); len(c.New) != len(ids) {
+			t.Errorf("after Release(%v) %d can be claimed, want %d", release, len(c.New), len(ids))
+		}
+	}
 }
 
 func TestAdvanceBroadcasts(t *testing.T) {

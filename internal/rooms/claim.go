@@ -53,13 +53,16 @@ func (bs Broadcasts) Claim(ctx context.Context, holder string, lease time.Durati
 // Release ends the holder's leases of these broadcasts, of all its
 // broadcasts if no id is given, so that others can claim them at once.
 func (bs Broadcasts) Release(ctx context.Context, holder string, ids ...string) error {
-	const release = `UPDATE broadcasts SET holder = '', until = 0 WHERE state = 'running' AND holder = $1`
-	queries := []query{{sql: release, args: []any{holder}}}
+	const release = `
+		UPDATE broadcasts SET holder = '', until = 0 WHERE id IN (
+			SELECT id FROM broadcasts WHERE state = 'running' AND holder = $1`
+	order := ` ORDER BY id` + bs.s.db.lock() + `)`
+	queries := []query{{sql: release + order, args: []any{holder}}}
 	if len(ids) > 0 {
 		queries = nil
 	}
-	for _, id := range ids {
-		queries = append(queries, query{sql: release + ` AND id = $2`, args: []any{holder, id}})
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		queries = append(queries, query{sql: release + ` AND id = $2` + order, args: []any{holder, id}})
 	}
 	return failed("release broadcasts", bs.s.do(ctx, queries...))
 }
