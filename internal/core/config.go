@@ -31,6 +31,7 @@ type Store interface {
 	EndPause(ctx context.Context, page, reason string, at time.Time) error
 	ReleaseCopies(ctx context.Context, page, psid string) error
 	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
+	CheckClock(ctx context.Context) error
 	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
 	AddCounts(ctx context.Context, counts map[rooms.RoomKey]rooms.Count) error
 	CountAudiences(ctx context.Context) error

@@ -127,8 +127,8 @@ func (c *Core) Run(ctx context.Context) error {
 	for range c.cfg.Workers {
 		start(func() { c.work(run, work) })
 	}
-	start(func() { c.repeat(run, stepPrune, pruneEvery, c.prune) })
-	start(func() { c.repeat(run, stepPrune, forgetEvery, c.cfg.Store.PrunePeople) })
+	start(func() { c.repeat(run, stepPrune, pruneEvery, c.onTime(c.prune)) })
+	start(func() { c.repeat(run, stepPrune, forgetEvery, c.onTime(c.cfg.Store.PrunePeople)) })
 	start(func() { c.repeat(run, stepAudience, audienceEvery, c.cfg.Store.CountAudiences) })
 	start(func() { c.repeat(run, stepOverview, overviewEvery, c.overview) })
 	start(func() { c.count(run, work) })
@@ -207,6 +207,16 @@ func (c *Core) repeat(ctx context.Context, s step, every time.Duration, do func(
 		if errors.Is(err, errAbandoned) || !backoff.Sleep(ctx, max(every, time.Duration(float64(took)/maxDuty))) {
 			return // ctx has ended
 		}
+	}
+}
+
+// onTime returns a step that deletes what is old, for a clock that is not far ahead.
+func (c *Core) onTime(do func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := c.cfg.Store.CheckClock(ctx); err != nil {
+			return err
+		}
+		return do(ctx)
 	}
 }
 

@@ -315,6 +315,35 @@ func TestPruneAgain(t *testing.T) {
 	})
 }
 
+// fastClock is a store that finds this machine's clock ahead of its own.
+type fastClock struct{ Store }
+
+func (fastClock) CheckClock(context.Context) error { return errAway }
+
+// TestClockAhead checks that a core whose clock is ahead forgets nothing, and sends no
+// member away.
+func TestClockAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigOn(t, newBroker(t), fastClock{silentStore{newStore(t, "sqlite::memory:")}})
+		r.store.before = func(method string) error {
+			if method == "prune" {
+				t.Error("it prunes, want it not to")
+			}
+			return nil
+		}
+		if err := (sweeper{r.core.cfg, r.core.retry}).sweep(t.Context()); !errors.Is(err, errAway) {
+			t.Errorf("sweep() = %v, want %v", err, errAway)
+		}
+		r.wantQueue(t, "test.inbound.00", 0)
+		stop := r.start(t)
+		time.Sleep(pruneEvery)
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+	})
+}
+
 // TestAudience checks that the people whom a page may send to are counted within a
 // minute.
 func TestAudience(t *testing.T) {

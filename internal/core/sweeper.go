@@ -40,6 +40,9 @@ func (s sweeper) run(ctx context.Context) {
 // sweep puts an event for every silent member on the queue, some at a time. A sick
 // partition keeps back none of the others' members. The error is the first one's.
 func (s sweeper) sweep(ctx context.Context) error {
+	if err := s.cfg.Store.CheckClock(ctx); err != nil {
+		return err
+	}
 	var first error
 	for last := (rooms.Silent{}); ; {
 		silent, err := s.cfg.Store.SilentMembers(ctx, last)

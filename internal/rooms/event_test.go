@@ -172,6 +172,20 @@ func TestPrune(t *testing.T) {
 	})
 }
 
+// TestCheckClock checks that a clock that is ahead of the database's is noticed where others
+// have another.
+func TestCheckClock(t *testing.T) {
+	t.Parallel()
+	onEach(t, shared(), func(t *testing.T, url string) {
+		for ahead, want := range map[time.Duration]bool{-24 * time.Hour: false, 0: false, 2 * time.Minute: strings.HasPrefix(url, "postgres")} {
+			s := open(t, Config{DatabaseURL: url, Now: func() time.Time { return time.Now().Add(ahead) }})
+			if err := s.CheckClock(t.Context()); (err != nil) != want || err != nil && !strings.Contains(err.Error(), "ahead of PostgreSQL's") {
+				t.Errorf("CheckClock() %s ahead = %v, want an error: %v", ahead, err, want)
+			}
+		}
+	})
+}
+
 // TestPruneBatches deletes more than one batch.
 func TestPruneBatches(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,24 @@ const peopleKept = 365 * 24 * time.Hour
 // some ten times the time of one.
 const forgetPause = 20 * time.Millisecond
 
+// maxAhead is the most by which a clock may be ahead of the database's: more than clocks
+// that are kept together differ, and far less than anything is kept.
+const maxAhead = time.Minute
+
+// CheckClock returns an error if this process's clock is far ahead of PostgreSQL's: by it
+// what all processes keep would be old too early. SQLite has one process.
+func (s *Store) CheckClock(ctx context.Context) error {
+	if !s.postgres {
+		return nil
+	}
+	var now int64
+	err := s.do(ctx, one(nil, `SELECT (EXTRACT(EPOCH FROM now()) * 1000)::bigint`, nil, &now))
+	if ahead := s.cfg.Now().Sub(time.UnixMilli(now)); err == nil && ahead > maxAhead {
+		err = fmt.Errorf("the clock of this machine is %s ahead of PostgreSQL's", ahead.Round(time.Second))
+	}
+	return failed("check clock", err)
+}
+
 // Prune deletes the events received before that time, and old counts, names, reports
 // with their texts, and broadcasts. It returns how many events it deleted. A deleted
 // event that is repeated counts as a new one. Several cores may prune at once. Prune has
