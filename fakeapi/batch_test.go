@@ -139,4 +139,9 @@ func TestBatchRequiresProof(t *testing.T) {
 	if n := a.Ledger().Totals().Calls; n != 3 {
 		t.Errorf("%d calls were judged, want the three with a proof", n)
 	}
+	for query, want := range map[string]int{"": 100, "?appsecret_proof=" + proof: 0} {
+		if got := a.Ask("GET", "/v23.0/me/messenger_profile"+query, "", fakeapitest.Bearer("1")).Error(t).Code; got != want {
+			t.Errorf("GET messenger_profile%s = code %d, want %d", query, got, want)
+		}
+	}
 }

@@ -88,17 +88,21 @@ func withoutVersion(path []byte) []byte {
 
 // sendAs sends the body as the page that the path and the token name together.
 func (c *call) sendAs(page []byte, token, proof string, resp *Response) {
-	if c.set.RequireProof && !c.api.proven(token, proof) {
-		c.refuse(resp, errProof)
-		return
-	}
-	id, why := authorize(page, token)
+	id, why := c.authorize(page, token, proof)
 	if why != nil {
 		c.refuse(resp, why)
 		return
 	}
 	c.page = c.api.pages.get(id, c.api.ledger)
 	c.send(resp)
+}
+
+// authorize returns the page that a call may act for, or why it may for none.
+func (c *call) authorize(page []byte, token, proof string) (string, *answer) {
+	if c.set.RequireProof && !c.api.proven(token, proof) {
+		return "", errProof
+	}
+	return authorize(page, token)
 }
 
 // refuse answers a call of no page, or a call that is no send.

@@ -30,7 +30,7 @@ func (a *API) graphRequest(c *call, req *Request, path []byte, resp *Response) b
 	if person {
 		owner = []byte("me")
 	}
-	page, why := authorize(owner, req.token(new(sendBody)))
+	page, why := c.authorize(owner, req.token(new(sendBody)), req.proof(new(sendBody)))
 	if why != nil {
 		c.refuse(resp, why)
 		return true
@@ -111,6 +111,7 @@ func (g *graph) profile(req *Request, page string, resp *Response) *answer {
 			g.profiles[page] = set
 		}
 		delete(fields, "access_token")
+		delete(fields, "appsecret_proof")
 		maps.Copy(set, fields)
 	}
 	resp.WriteJSON(map[string]string{"result": "success"})

@@ -60,6 +60,25 @@ func TestPageLimits(t *testing.T) {
 	})
 }
 
+// Another app that begins to make more calls makes them at once.
+func TestOtherAppMakesMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) {
+			s.Text.PerSecond, s.Text.OtherApp = 10, 1e-3
+		})})
+		burst(t, a, 1)
+		if err := a.Patch([]byte(`{"text":{"other_app":8}}`)); err != nil {
+			t.Fatal(err)
+		}
+		burst(t, a, 1)
+		time.Sleep(2500 * time.Millisecond)
+		if diff := cmp.Diff(map[int]int{0: 5, 613: 15}, burst(t, a, 20)); diff != "" {
+			t.Errorf("20 sends in the middle of a second: -want +got\n%s", diff)
+		}
+	})
+}
+
 func TestLimitOptions(t *testing.T) {
 	t.Parallel()
 	small := func(s *fakeapi.Settings) { s.Text.PerSecond = 10 }

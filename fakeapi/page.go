@@ -54,13 +54,15 @@ func (s *limiterSlot) takeOthers(now time.Time, perSecond float64) {
 		s.nextOther = time.Time{}
 		return
 	}
+	step := time.Duration(min(float64(time.Second)/perSecond, float64(math.MaxInt64/2))) // a smaller rate would overflow
 	switch longAgo := now.Add(-time.Second); {
 	case s.nextOther.IsZero():
 		s.nextOther = now
 	case s.nextOther.Before(longAgo):
 		s.nextOther = longAgo
+	case s.nextOther.After(now.Add(step)): // the rate was lower
+		s.nextOther = now.Add(step)
 	}
-	step := time.Duration(min(float64(time.Second)/perSecond, float64(math.MaxInt64/2))) // a smaller rate would overflow
 	for ; !s.nextOther.After(now); s.nextOther = s.nextOther.Add(step) {
 		s.Allow(s.nextOther)
 	}

@@ -128,7 +128,7 @@ func decodeStrict(b []byte, v any) error {
 			got, _, _ := strings.Cut(wrong.Value, " ")
 			return fmt.Errorf("%s has the wrong type, %s", cmp.Or(field, wrong.Field, "the body"), got)
 		}
-		if field != "" {
+		if field != "" && !strings.HasPrefix(problem, "unknown field") {
 			problem = field + ": " + problem
 		}
 		return errors.New(problem)

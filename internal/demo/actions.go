@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -458,11 +457,9 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 	}
 	before, at := d.totals(), time.Now()
 	set := func(list []fakeapi.Inject) error {
-		b, err := json.Marshal(map[string]any{"inject": list})
-		if err != nil {
-			return fmt.Errorf("encode the injection: %w", err)
-		}
-		return d.cfg.API.Patch(b)
+		s := d.cfg.API.Settings()
+		s.Inject = list
+		return d.cfg.API.Apply(s)
 	}
 	was := d.cfg.API.Settings().Inject
 	if err := set(append(slices.Clone(was), fakeapi.Inject{Code: "2", Page: page, Recipient: user})); err != nil {

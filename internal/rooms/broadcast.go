@@ -77,7 +77,7 @@ func (bs Broadcasts) Add(ctx context.Context, b Broadcast) (stored Broadcast, ad
 	if err == nil && !found {
 		err = errNoRow
 	}
-	return stored, affected > 0, failed("add broadcast", classify(err))
+	return stored, err == nil && affected > 0, failed("add broadcast", classify(err))
 }
 
 // Get returns a broadcast by its id. The error is ErrUnknown if there is
@@ -118,7 +118,7 @@ func (bs Broadcasts) Stop(ctx context.Context, id string) (b Broadcast, stopped 
 	if err == nil && !found {
 		err = ErrUnknown
 	}
-	return b, affected > 0, failed("stop broadcast", classify(err))
+	return b, err == nil && affected > 0, failed("stop broadcast", classify(err))
 }
 
 // audience returns the part of a query that selects the recipients of a

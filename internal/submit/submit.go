@@ -37,12 +37,12 @@ const (
 	// maxBody bounds a request: 1,000 texts of 2,000 characters of three bytes each, and
 	// the fields around them.
 	maxBody = 8 << 20
-	// maxRequests bounds the requests published at a time, and maxShare those with messages
-	// on one partition: a partition that is not confirmed shuts out no other.
-	maxRequests, maxShare = 16, maxRequests / 2
+	// maxRequests bounds the requests at a time with messages on one partition: one that is
+	// not confirmed shuts out no other, but for those that lists name beside it.
+	maxRequests = 8
 	// maxMemory bounds the bodies at a time, each counted with eachMemory for what is
-	// decoded of it: clients that are slow to send theirs shut out nobody.
-	maxMemory, eachMemory = 8 * (maxBody + eachMemory), 1 << 20
+	// decoded of it: clients that are slow to send small ones shut out nobody.
+	maxMemory, eachMemory = (maxRequests + 4) * (maxBody + eachMemory), 1 << 20
 	// publishTimeout bounds the wait for the broker's confirms.
 	publishTimeout = 10 * time.Second
 	// retryAfter is the client's pause before it tries again, in seconds.
@@ -75,11 +75,8 @@ type Handler struct {
 	taken   map[int]prometheus.Counter // requests by status
 
 	mu   sync.Mutex
-	busy map[int]int // requests that are published, by partition, and all of them at allPartitions
+	busy map[int]int // requests that are published, by partition
 }
-
-// allPartitions is the key of Handler.busy that is no partition's.
-const allPartitions = -1
 
 // New returns a Handler, or an error that names the wrong field.
 func New(cfg Config) (*Handler, error) {
@@ -136,17 +133,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve returns the ids of what was given to the broker, and why the answer is not 202.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, no *refusal) {
+	tooLarge := &refusal{http.StatusRequestEntityTooLarge, "", fmt.Sprintf("the body has more than %d bytes", maxBody)}
 	size := int64(maxBody + eachMemory)
-	if r.ContentLength >= 0 {
-		size = min(size, r.ContentLength+eachMemory)
+	switch {
+	case r.ContentLength > maxBody:
+		return nil, tooLarge
+	case r.ContentLength >= 0:
+		size = r.ContentLength + eachMemory
 	}
 	if !h.memory.TryAcquire(size) {
 		return nil, &refusal{http.StatusServiceUnavailable, "", "too many bodies at a time"}
 	}
-	defer h.memory.Release(size)
+	defer func() { h.memory.Release(size) }()
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, &refusal{http.StatusRequestEntityTooLarge, "", fmt.Sprintf("the body has more than %d bytes", maxBody)}
+	if _, is := errors.AsType[*http.MaxBytesError](err); is {
+		return nil, tooLarge
 	}
 	if err != nil {
 		return nil, wrong("body", "%v", err)
@@ -155,14 +156,18 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 	if no != nil {
 		return nil, no
 	}
+	if kept := int64(len(raw) + eachMemory); kept < size { // the client had not said how much it is
+		h.memory.Release(size - kept)
+		size = kept
+	}
 	ids = make([]string, len(list))
-	on := map[int]int{allPartitions: maxRequests} // the most requests at a time, by partition
+	on := make(map[int]bool)
 	for i, o := range list {
 		ids[i] = o.ID
-		on[h.cfg.Broker.Topology().PartitionOf(o.Page)] = maxShare
+		on[h.cfg.Broker.Topology().PartitionOf(o.Page)] = true
 	}
 	if !h.enter(on) {
-		return nil, &refusal{http.StatusServiceUnavailable, "", fmt.Sprintf("more than %d requests at a time, or %d for a partition", maxRequests, maxShare)}
+		return nil, &refusal{http.StatusServiceUnavailable, "", fmt.Sprintf("more than %d requests for a partition at a time", maxRequests)}
 	}
 	defer h.leave(on)
 	if no := h.backlog.check(r.Context(), list, h.cfg.MaxBacklog); no != nil {
@@ -172,11 +177,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 }
 
 // enter counts a request until leave is called, and returns false if there are as many as may be.
-func (h *Handler) enter(on map[int]int) bool {
+func (h *Handler) enter(on map[int]bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for partition, most := range on {
-		if h.busy[partition] >= most {
+	for partition := range on {
+		if h.busy[partition] >= maxRequests {
 			return false
 		}
 	}
@@ -186,7 +191,7 @@ func (h *Handler) enter(on map[int]int) bool {
 	return true
 }
 
-func (h *Handler) leave(on map[int]int) {
+func (h *Handler) leave(on map[int]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for partition := range on {

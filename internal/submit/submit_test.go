@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -64,8 +65,9 @@ func (l *faultyBroker) Publish(ctx context.Context, msgs ...queue.Message) error
 type rig struct {
 	*testing.T
 	*Handler
-	broker *faultyBroker
-	top    queue.Topology
+	broker  *faultyBroker
+	top     queue.Topology
+	chunked bool // posts do not say their lengths
 }
 
 func newRig(t *testing.T, change func(*Config)) *rig {
@@ -79,7 +81,7 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{t, h, l, l.Topology()}
+	return &rig{T: t, Handler: h, broker: l, top: l.Topology()}
 }
 
 // answer is the answer to a request.
@@ -97,6 +99,9 @@ func (r *rig) post(body, key string) (a answer) {
 	req.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
+	}
+	if r.chunked {
+		req.ContentLength = -1
 	}
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, req)
@@ -208,6 +213,12 @@ func TestWrongFieldIsNamed(t *testing.T) {
 	}
 	if a := r.post(strings.Repeat(" ", maxBody+1), ""); a.code != 413 {
 		t.Errorf("POST of more than maxBody = %+v, want 413", a)
+	}
+	w := httptest.NewRecorder()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/messages", strings.NewReader("{}"))
+	req.ContentLength = math.MaxInt64
+	if r.ServeHTTP(w, req); w.Code != 413 {
+		t.Errorf("POST that says it is very long = %d, want 413", w.Code)
 	}
 	if got := r.on("1"); len(got) > 0 {
 		t.Errorf("%d messages of wrong requests were published, want none", len(got))
@@ -328,7 +339,7 @@ func (r *rig) hold(n int, pages ...string) (release func()) {
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	release := r.hold(8, "1", "2")
+	release := r.hold(8, "3")
 	if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 503 || a.after != "1" || len(a.IDs) > 0 {
 		t.Errorf("answer to one more %+v, want 503 with Retry-After", a)
 	}
@@ -343,7 +354,7 @@ func TestRequestsAreBounded(t *testing.T) {
 func TestSickPartition(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.broker.sick = r.top.OutboundOf("1")
+	r.broker.sick, r.chunked = r.top.OutboundOf("1"), true
 	release := r.hold(8, "1")
 	for page, want := range map[string]int{"1": 503, "2": 202} {
 		for i := range 4 {
@@ -366,14 +377,14 @@ func TestSlowClients(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)
 			body, slow := io.Pipe()
-			for range 8 {
+			for range 12 {
 				req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/messages", body)
 				req.ContentLength = size
 				go r.ServeHTTP(httptest.NewRecorder(), req)
 			}
 			synctest.Wait()
 			if a := r.post(`{"page":"1","to":"7","text":"hi"}`, ""); a.code != want {
-				t.Errorf("answer beside 8 bodies of size %d %+v, want %d", size, a, want)
+				t.Errorf("answer beside 12 bodies of size %d %+v, want %d", size, a, want)
 			}
 			_ = slow.Close()
 		})
