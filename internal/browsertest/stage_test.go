@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"chatclub/internal/console"
-	"chatclub/internal/dispatch"
 )
 
 // stage serves chatclub's page, with the states that a test makes up.
@@ -162,7 +161,7 @@ func scene(n, pages, dispatchers int) console.State {
 	name := func(i int) string { return fmt.Sprintf("D%d", round+1+i) }
 	for i := range dispatchers {
 		x.Dispatchers = append(x.Dispatchers, console.Dispatcher{
-			Name: name(i), State: "running", Since: begun, Calls: 100 + n%50, InFlight: n % 12, Partitions: []int{i}, Pages: []string{}, Excess: []dispatch.PageStatus{},
+			Name: name(i), State: "running", Since: begun, Calls: 100 + n%50, InFlight: n % 12, Partitions: []int{i}, Pages: []string{}, Excess: []console.InExcess{},
 		})
 	}
 	if round > 0 {
@@ -178,7 +177,7 @@ func scene(n, pages, dispatchers int) console.State {
 		if i == 0 {
 			p.State, p.Asked, p.Sent, p.Waiting, p.Wait, p.Pace, p.InFlight = "excess", 900, 300, 1204, 4, 294, 12
 			d := &x.Dispatchers[(i+round)%dispatchers]
-			d.Excess = append(d.Excess, dispatch.PageStatus{Page: p.ID, Class: "text", Pace: p.Pace, Waiting: p.Waiting})
+			d.Excess = append(d.Excess, console.InExcess{Page: p.ID, Class: "text", Pace: p.Pace, Waiting: p.Waiting})
 		}
 		x.Pages = append(x.Pages, p)
 	}

@@ -115,7 +115,7 @@ func (m *merger) page(now time.Time, id string, name func(string) string) *pageC
 
 // replica takes one replica's answer in.
 func (m *merger) replica(now time.Time, a *answer, count bool, name func(string) string) Dispatcher {
-	d := Dispatcher{Name: a.Name, Partitions: []int{}, Pages: []string{}, Excess: []dispatch.PageStatus{}}
+	d := Dispatcher{Name: a.Name, Partitions: []int{}, Pages: []string{}, Excess: []InExcess{}}
 	if a.State == "" {
 		a.State = "running"
 		if a.err != nil {
@@ -180,7 +180,9 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 			if p.State == "free" {
 				p.State = "excess"
 			}
-			d.Excess = append(d.Excess, *s)
+			d.Excess = append(d.Excess, InExcess{
+				Page: s.Page, Class: s.Class, Pace: s.Pace, Waiting: s.Waiting, InFlight: s.InFlight, Refused: int(s.Refused), Lanes: s.Lanes,
+			})
 		}
 	}
 	for _, s := range a.status.Suspended {

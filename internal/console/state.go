@@ -105,17 +105,29 @@ const (
 
 // Dispatcher is one replica.
 type Dispatcher struct {
-	Name       string                `json:"name"`
-	State      string                `json:"state"` // "running", "hung", "stopping", "killed" or "lost": it does not answer
-	Since      time.Time             `json:"since"` // in this state
-	Calls      int                   `json:"calls"` // that ended in the last second
-	InFlight   int                   `json:"in_flight"`
-	Limit      int                   `json:"limit"`              // calls at a time; 0: not known
-	APIDown    bool                  `json:"api_down,omitempty"` // as it sees it
-	Partitions []int                 `json:"partitions"`
-	Pages      []string              `json:"pages"`  // ids of those that it sends for, and that are shown
-	Excess     []dispatch.PageStatus `json:"excess"` // the pages in its own excess map
-	Error      string                `json:"error,omitempty"`
+	Name       string     `json:"name"`
+	State      string     `json:"state"` // "running", "hung", "stopping", "killed" or "lost": it does not answer
+	Since      time.Time  `json:"since"` // in this state
+	Calls      int        `json:"calls"` // that ended in the last second
+	InFlight   int        `json:"in_flight"`
+	Limit      int        `json:"limit"`              // calls at a time; 0: not known
+	APIDown    bool       `json:"api_down,omitempty"` // as it sees it
+	Partitions []int      `json:"partitions"`
+	Pages      []string   `json:"pages"`  // ids of those that it sends for, and that are shown
+	Excess     []InExcess `json:"excess"` // its own excess map
+	Error      string     `json:"error,omitempty"`
+}
+
+// InExcess is a page in one dispatcher's excess map.
+type InExcess struct {
+	Page     string  `json:"page"`
+	Class    string  `json:"class"`
+	Pace     float64 `json:"pace"`
+	Waiting  int     `json:"waiting"`
+	InFlight int     `json:"in_flight"`
+	Refused  int     `json:"refused"`
+	// Lanes are its queues there.
+	Lanes []string `json:"lanes,omitempty"`
 }
 
 // Action is something that a visitor can do.
