@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -119,7 +120,7 @@ func New(c Config) (*Console, error) {
 		c.Now = time.Now
 	}
 	if c.Client == nil {
-		c.Client = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
+		c.Client = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext}}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

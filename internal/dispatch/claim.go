@@ -90,7 +90,7 @@ type source struct {
 func (s *source) isStale() bool { return s.latest != nil && s.latest.Stale() }
 
 // serves reports whether it has delivered something since its claim began.
-func (s *source) serves() bool { return !s.came.Before(s.claim.begun) }
+func (s *source) serves() bool { return s.latest != nil && !s.came.Before(s.claim.begun) }
 
 // free returns the number of messages that the broker may still deliver.
 func (s *source) free() int { return s.prefetch - s.inHand }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,14 +52,19 @@ func TestResolve(t *testing.T) {
 func TestResolveFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var slow time.Duration
+		var slow atomic.Int64
+		var more atomic.Bool
 		r := &Resolver{
 			Addresses: []string{"http://dispatcher:9090"},
 			Lookup: func(ctx context.Context, _ string) ([]string, error) {
-				if !backoff.Sleep(ctx, slow) {
+				if !backoff.Sleep(ctx, time.Duration(slow.Load())) {
 					return nil, ctx.Err()
 				}
-				return []string{"10.0.0.1", "10.0.0.2"}, nil
+				hosts := []string{"10.0.0.1", "10.0.0.2"}
+				if more.Load() {
+					hosts = append(hosts, "10.0.0.3")
+				}
+				return hosts, nil
 			},
 		}
 		want := func(what string, n int) {
@@ -72,9 +78,15 @@ func TestResolveFails(t *testing.T) {
 		cancel()
 		r.Replicas(ctx)
 		want("after a caller that has left", 2)
-		slow = time.Minute
+		slow.Store(int64(time.Minute))
 		time.Sleep(resolveEvery)
 		want("while names are not answered for", 2)
+		time.Sleep(lookupTime + resolveEvery)
+		slow.Store(0)
+		more.Store(true)
+		r.Replicas(t.Context())
+		synctest.Wait()
+		want("once they are answered for", 3)
 	})
 }
 

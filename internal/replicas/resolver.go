@@ -14,10 +14,8 @@ import (
 const (
 	// resolveEvery is the period of looking up names.
 	resolveEvery = 5 * time.Second
-	// firstLookup bounds the first lookup of all names: a packet that is lost takes 5 s.
-	firstLookup = 10 * time.Second
-	// nextLookup bounds the others, whose names have an answer already.
-	nextLookup = time.Second
+	// lookupTime bounds the lookup of a name: a packet that is lost takes 5 s.
+	lookupTime = 10 * time.Second
 )
 
 // Replica is one process with an admin port.
@@ -42,9 +40,10 @@ type Resolver struct {
 	Addresses []string                                                 // such as http://dispatcher:9090
 	Lookup    func(ctx context.Context, host string) ([]string, error) // nil: the machine's resolver
 
-	mu    sync.Mutex
-	at    time.Time
-	found map[string][]Replica // by address
+	mu      sync.Mutex
+	at      time.Time
+	found   map[string][]Replica // by address; never changed once it is set
+	looking bool
 }
 
 // Replicas returns one for each IPv4 address of each name, and for each IPv6 address of
@@ -53,8 +52,20 @@ type Resolver struct {
 func (r *Resolver) Replicas(ctx context.Context) (all []Replica) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.at) >= resolveEvery {
-		r.lookLocked(ctx)
+	switch {
+	case r.found == nil:
+		found := r.look(ctx, nil)
+		if ctx.Err() == nil { // else it says nothing about the names
+			r.at, r.found = time.Now(), found
+		}
+	case !r.looking && time.Since(r.at) >= resolveEvery:
+		r.looking = true
+		go func(had map[string][]Replica) { // the last answer serves until then
+			found := r.look(context.WithoutCancel(ctx), had)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.at, r.found, r.looking = time.Now(), found, false
+		}(r.found)
 	}
 	for _, address := range r.Addresses {
 		all = append(all, r.found[address]...)
@@ -62,22 +73,18 @@ func (r *Resolver) Replicas(ctx context.Context) (all []Replica) {
 	return all
 }
 
-// lookLocked looks up all names. Once ctx has ended its errors say nothing about them.
-func (r *Resolver) lookLocked(ctx context.Context) {
-	wait := nextLookup
-	if r.found == nil {
-		r.found, wait = make(map[string][]Replica), firstLookup
-	}
-	bounded, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
+// look returns what is behind each address: what it had, where that is not found.
+func (r *Resolver) look(ctx context.Context, had map[string][]Replica) map[string][]Replica {
+	found := make(map[string][]Replica)
 	for _, address := range r.Addresses {
-		if list, err := r.behind(bounded, address); err == nil || r.found[address] == nil {
-			r.found[address] = list
+		bounded, cancel := context.WithTimeout(ctx, lookupTime)
+		list, err := r.behind(bounded, address)
+		if cancel(); err != nil && had[address] != nil {
+			list = had[address]
 		}
+		found[address] = list
 	}
-	if ctx.Err() == nil {
-		r.at = time.Now()
-	}
+	return found
 }
 
 // behind returns the replicas behind an address.

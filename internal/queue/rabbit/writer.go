@@ -137,10 +137,10 @@ func (w *writer) write(c *chunk) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(c.sent) // now: who abandons it looks at that
 	if c.abandoned {
 		w.setAdriftLocked(c)
 	}
+	close(c.sent) // here, because who abandons it looks at that
 }
 
 // abandon notes that the caller of a chunk is gone. When it publishes the same
