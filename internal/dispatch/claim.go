@@ -89,8 +89,8 @@ type source struct {
 // isStale reports whether the connection of what came last is lost, and not dropped yet.
 func (s *source) isStale() bool { return s.latest != nil && s.latest.Stale() }
 
-// serves reports whether it has delivered something since its claim began.
-func (s *source) serves() bool { return s.latest != nil && !s.came.Before(s.claim.begun) }
+// delivers reports whether it has delivered something since its claim began.
+func (s *source) delivers() bool { return s.latest != nil && !s.came.Before(s.claim.begun) }
 
 // free returns the number of messages that the broker may still deliver.
 func (s *source) free() int { return s.prefetch - s.inHand }

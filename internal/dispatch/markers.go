@@ -116,7 +116,7 @@ func (ms *markers) send(c *claim, sources []*source) {
 
 // goOnWithout has a partition go on without a queue of which nothing is learned.
 func (ms *markers) goOnWithout(s *source, why string) {
-	if s.known || s.serves() { // its marker is behind much, which check waits for
+	if s.known || s.delivers() { // its marker is behind much, which check waits for
 		return
 	}
 	ms.Log.Warn("the partition goes on without a queue", "queue", s.queue, "why", why)
@@ -130,7 +130,7 @@ func (ms *markers) goOnWithout(s *source, why string) {
 func (ms *markers) check(c *claim, now time.Time) {
 	for _, s := range c.sources {
 		switch {
-		case s.lane != nil && s.serves() && now.Sub(c.begun) > deepTime:
+		case s.lane != nil && s.delivers() && now.Sub(c.begun) > deepTime:
 			ms.lanes.know(s)
 		case now.Sub(c.unknownSince) > sickLane:
 			ms.goOnWithout(s, "it does not answer")
