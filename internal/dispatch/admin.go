@@ -137,7 +137,7 @@ func (p *pages) status(now time.Time) []PageStatus {
 		}
 		if l := p.lines[k]; l != nil {
 			if l.spill != nil {
-				s.Lanes = []string{l.spill.lane.queue}
+				s.Lanes = []string{l.spill.lane.source.queue}
 			}
 			s.Waiting = l.waiting + len(l.aside)
 			if len(l.ready) > 0 {

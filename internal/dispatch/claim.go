@@ -75,7 +75,8 @@ type source struct {
 	latest   *queue.Delivery // that came last; nil: none since the last lost connection
 	known    bool            // what is in it is: something of the partition has come, or a lane's marker, or much of it; or none will
 	marker   string          // id of the marker that is in it; empty: it came
-	asked    time.Time       // when it was sent
+	asked    time.Time       // when it was sent last
+	heard    time.Time       // when it delivered the first of what it did since the claim began
 
 	first, last *held // unsettled messages in order of arrival
 	inHand      int   // their number
@@ -89,8 +90,8 @@ type source struct {
 // isStale reports whether the connection of what came last is lost, and not dropped yet.
 func (s *source) isStale() bool { return s.latest != nil && s.latest.Stale() }
 
-// delivers reports whether it has delivered something since its claim began.
-func (s *source) delivers() bool { return s.latest != nil && !s.came.Before(s.claim.begun) }
+// delivers reports whether it is a lane that has delivered something since its claim began.
+func (s *source) delivers() bool { return s.lane != nil && !s.heard.Before(s.claim.begun) }
 
 // free returns the number of messages that the broker may still deliver.
 func (s *source) free() int { return s.prefetch - s.inHand }

@@ -77,12 +77,13 @@ func (cs *claims) owned(now time.Time) []int {
 }
 
 // open subscribes to a partition and its lanes, with this replica's priority for it.
-// The lanes come first, because the owner needs them with its first message.
+// The lanes come first, because the owner needs them with its first message. The broker may
+// begin with any.
 func (cs *claims) open(p *partition) {
 	c := &claim{partition: p, priority: cs.standing.priority(p.index)}
 	own, lanes := p.queues(cs.Broker.Topology())
 	for _, name := range lanes {
-		k := &lane{claim: c, queue: name}
+		k := new(lane)
 		k.source = &source{queue: name, claim: c, lane: k, prefetch: cs.LanePrefetch}
 		c.lanes = append(c.lanes, k)
 		c.sources = append(c.sources, k.source)
@@ -278,7 +279,8 @@ func (cs *claims) checkLanes(c *claim, now time.Time) {
 			cs.lanes.abandon(k)
 		}
 	}
-	if !c.ready() && now.Sub(c.begun) > laneTime && c.unknownSince.Equal(c.begun) {
+	isMissing := func(s *source) bool { return !s.known && !s.delivers() }
+	if now.Sub(c.begun) > laneTime && c.unknownSince.Equal(c.begun) && slices.ContainsFunc(c.sources, isMissing) {
 		cs.renew(c.partition, "outranked")
 		if again := c.partition.claim; again != nil {
 			again.unknownSince = c.unknownSince

@@ -24,6 +24,13 @@ func (e *engine) arrive(m *held) {
 		e.circuits.Doubt(now, e.claims.pagesOf(c.partition))
 		e.markers.begin(s, now)
 	}
+	if m.delivery.Redelivered && (quiet || !c.ready()) && c.since.Before(c.begun) {
+		c.since = c.begun // another replica was the owner meanwhile, and may have sent just now
+		e.gate.Forget(now, e.claims.pagesOf(c.partition))
+	}
+	if s.heard.Before(c.begun) {
+		s.heard = now
+	}
 	if message.IsMarker(m.delivery.Headers) {
 		e.markers.take(m)
 		return

@@ -30,9 +30,7 @@ const sickLane = 20 * time.Second
 
 // lane is one lane of a claim.
 type lane struct {
-	claim   *claim
 	source  *source
-	queue   string
 	failing time.Time // since when it takes nothing; zero: it serves
 	silent  bool      // it refused a new owner's marker, or did not answer, and has taken none since
 	lines   []*line   // whose messages go there
@@ -120,7 +118,7 @@ func (ls *lanes) learn(l *line, k *lane, now time.Time) {
 	}
 	ls.spillTo(l, k, now)
 	l.spill.answers = true
-	ls.Log.Info("lane of a page in excess taken over", "page", l.key.Page, "class", l.key.Class, "queue", k.queue)
+	ls.Log.Info("lane of a page in excess taken over", "page", l.key.Page, "class", l.key.Class, "queue", k.source.queue)
 }
 
 // spillTo has a page's messages go to a lane.
@@ -153,7 +151,7 @@ func (ls *lanes) abandon(k *lane) {
 // that, which goes back there when the partition is given up; or one that is empty;
 // or the one with the fewest pages, which it shares. nil: all are sick.
 func (c *claim) choose(l *line) (best *lane) {
-	if had := l.had; had != nil && had.claim == c && had.failing.IsZero() && had.source.holds(l.key) {
+	if had := l.had; had != nil && had.source.claim == c && had.failing.IsZero() && had.source.holds(l.key) {
 		return had
 	}
 	load := func(k *lane) int {
@@ -204,7 +202,7 @@ func (ls *lanes) overflow(l *line, now time.Time) {
 		s.answers = s.answers || m.isAnswer()
 		s.moving++
 		l.traffic.moved++
-		to := queue.Message{Queue: s.lane.queue, ID: m.delivery.ID, Body: ls.pages.settler.encode(m), Headers: m.delivery.Headers}
+		to := queue.Message{Queue: s.lane.source.queue, ID: m.delivery.ID, Body: ls.pages.settler.encode(m), Headers: m.delivery.Headers}
 		round := to // rather than that many fill the partition while they wait for a lane that hangs
 		round.Queue, round.Delay = ls.Broker.Topology().OutboundOf(m.out.Page), retryMedium
 		ls.pages.settler.move(m, destination{ends: ls.metrics.overflowed, spill: s}, &round, to)
@@ -212,15 +210,19 @@ func (ls *lanes) overflow(l *line, now time.Time) {
 }
 
 // fails notes that a lane does not take a message. If that lasts, or too many
-// wait for it, its pages go on without it.
+// wait for it, its pages go on without it. A broker that takes nothing at all, as at an
+// alarm, says nothing of a lane.
 func (ls *lanes) fails(s *spill, now time.Time) {
+	if ls.Broker.Ready() != nil {
+		return
+	}
 	k := s.lane
 	if k.failing.IsZero() {
 		k.failing = now
 	}
 	if now.Sub(k.failing) > sickLane || s.moving >= ls.sickRoom() {
 		if len(k.lines) > 0 {
-			ls.Log.Warn("lane is sick; its pages go on without it, and lose its order", "queue", k.queue)
+			ls.Log.Warn("lane is sick; its pages go on without it, and lose its order", "queue", k.source.queue)
 		}
 		ls.abandon(k)
 	}

@@ -743,7 +743,7 @@ func TestFullNewOwnerIsOutranked(t *testing.T) {
 func TestOverflowEndsTheWaitForTheMarker(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	k := &lane{claim: b.s.claim, queue: b.Broker.Topology().LanesOf(0)[0]}
+	k := &lane{source: &source{queue: b.Broker.Topology().Lane(0, 0), claim: b.s.claim}}
 	b.l.spill = &spill{lane: k, marker: "mark", draining: true}
 	b.lanes.overflow(b.l, b.now)
 	if b.l.spill.moving != 1 || b.l.spill.draining {
@@ -807,6 +807,25 @@ func TestConnectionLostWithNothingHeld(t *testing.T) {
 	arrive(new(channel))
 	if !b.s.claim.since.Equal(long) {
 		t.Error("the claim begins again though its connection stands")
+	}
+}
+
+// So may one that was delivered nothing for a while, and then something of another one's.
+func TestAnotherOwnerInAQuietTime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	defer b.others.Wait()
+	defer close(b.finished)
+	c, long := b.s.claim, b.Now().Add(-time.Hour)
+	for _, redelivered := range []bool{false, true} {
+		for _, m := range b.claims.pages.takeWaiting(b.s, func(*held) bool { return true }) {
+			b.pages.letGo(m)
+		}
+		c.since, c.busy = long, time.Time{}
+		b.arrive(decode(queue.NewDelivery(b.Broker, new(channel), 1, queue.Message{Queue: b.s.queue, ID: "2", Body: b.m.delivery.Body}, redelivered), b.s, b.Now()))
+		if isNew := !c.since.Equal(long); isNew != redelivered {
+			t.Errorf("redelivered = %v: it may have sent in the second before = %v", redelivered, isNew)
+		}
 	}
 }
 
@@ -929,6 +948,101 @@ func TestLaneThatHangs(t *testing.T) {
 		r.inversions = nil // the price
 		r.checkSentOnce()
 	})
+}
+
+// At an alarm the broker takes nothing, and no lane is sick: a page keeps its lane, and its
+// order.
+func TestAlarmIsNoSickLane(t *testing.T) {
+	t.Parallel()
+	for _, long := range []time.Duration{90 * time.Second, partitions.HeldTime + 2*time.Minute} {
+		t.Run(long.String(), func(t *testing.T) {
+			t.Parallel()
+			testAlarm(t, long)
+		})
+	}
+}
+
+func testAlarm(t *testing.T, long time.Duration) {
+	inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 512, MinLanePrefetch }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		r.text("page0", guests("g", 3000)...)
+		r.sleep(2 * time.Second)
+		lane := r.laneOf("page0")
+		if lane == "" {
+			t.Fatal("the page has no lane: nothing is tested")
+		}
+		r.only().link.with(func(l *link) {
+			l.refuse = func(op, name string) error { // RabbitMQ tells of an alarm whoever publishes
+				l.alarm = l.alarm || op == "publish" && name == lane
+				return nil
+			}
+		})
+		r.text("page0", guests("g", 200)...)
+		r.sleep(long)
+		r.only().link.with(func(l *link) {
+			if !l.alarm {
+				t.Fatal("nothing was to go to the lane: nothing is tested")
+			}
+			l.refuse, l.alarm = nil, false
+		})
+		for range 2 {
+			r.text("page0", guests("g", 1500)...) // more than the partition holds
+			r.sleep(time.Second)
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+		r.checkWell()
+	})
+}
+
+// The marker of a new owner that comes to the owner before, which still has the lane, is
+// sent again.
+func TestMarkerComesToTheOwnerBefore(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		before, err := r.broker.Consume(r.top.Lane(r.top.PartitionOf("page0"), 0), queue.ConsumeOptions{Prefetch: 1000, Priority: math.MaxInt32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.text("page0", "ann")
+		r.sleep(time.Second)
+		select {
+		case d := <-before.Deliveries():
+			if err := d.Ack(); err != nil || !message.IsMarker(d.Headers) {
+				t.Errorf("the owner before was delivered %q, %v, want a marker", d.ID, err)
+			}
+		default:
+			t.Fatal("the owner before was delivered nothing: nothing is tested")
+		}
+		if err := before.Close(); err != nil {
+			t.Error(err)
+		}
+		r.sleep(10 * time.Second)
+		if waits := r.waits("page0"); len(waits) != 1 || waits[0] > markerLost+1500*time.Millisecond {
+			t.Errorf("the message waited %v, want %v and a tick at most", waits, markerLost)
+		}
+	})
+}
+
+// A new owner waits for the marker in a lane from when that delivers, however late that is.
+func TestLaneThatComesLate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	defer b.others.Wait()
+	defer close(b.finished)
+	c, now := b.s.claim, b.Now()
+	c.since = now.Add(-3 * time.Second)
+	c.begun, c.unknownSince, c.busy = c.since, c.since, now
+	k := new(lane)
+	k.source = &source{queue: b.Broker.Topology().Lane(0, 0), claim: c, lane: k, prefetch: 8, marker: "mark", asked: now}
+	c.lanes, c.sources = append(c.lanes, k), append(c.sources, k.source)
+	b.arrive(decode(queue.NewDelivery(b.Broker, new(channel), 1, queue.Message{Queue: k.source.queue, ID: "2", Body: b.m.delivery.Body}, false), k.source, now))
+	if b.markers.check(c, now); k.source.known {
+		t.Error("the lane is known by its first message")
+	}
+	if b.markers.check(c, now.Add(2*deepTime)); !k.source.known {
+		t.Error("the lane is not known after a second of deliveries")
+	}
 }
 
 // A lane that failed for a while, and whose pages went on without it, is found to serve

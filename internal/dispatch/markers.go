@@ -18,6 +18,9 @@ const (
 	// markerPause is the pause before the next marker for a lane that took none, or gave
 	// none back.
 	markerPause = time.Minute
+	// markerLost is the time after which a new owner sends a queue's marker again: the
+	// owner before may have taken it. It is longer than one attempt to send it.
+	markerLost = askBroker + consumeRetry + time.Second/2
 	// deepTime is the longest wait of a new owner for a marker behind what a lane delivers.
 	deepTime = time.Second
 )
@@ -60,7 +63,7 @@ func (ms *markers) begin(from *source, now time.Time) {
 // ask puts new markers into some queues of a claim.
 func (ms *markers) ask(c *claim, sources []*source, now time.Time) {
 	for _, s := range sources {
-		s.marker, s.asked = markerID(s.queue, now), now
+		s.marker = markerID(s.queue, now)
 	}
 	ms.send(c, sources)
 }
@@ -75,10 +78,10 @@ func newMarker(name, id, page string) queue.Message {
 
 // send puts a claim's markers into their queues.
 func (ms *markers) send(c *claim, sources []*source) {
-	begun := c.begun
+	begun, now := c.begun, ms.Now()
 	msgs := make([]queue.Message, len(sources))
 	for i, s := range sources {
-		msgs[i] = newMarker(s.queue, s.marker, "")
+		msgs[i], s.asked = newMarker(s.queue, s.marker, ""), now
 	}
 	ms.publish(askBroker, msgs, func(err error) {
 		for i, s := range sources {
@@ -116,12 +119,14 @@ func (ms *markers) send(c *claim, sources []*source) {
 
 // goOnWithout has a partition go on without a queue of which nothing is learned.
 func (ms *markers) goOnWithout(s *source, why string) {
-	if s.known || s.delivers() { // its marker is behind much, which check waits for
+	if s.known || s.delivers() { // check waits for what may be before its marker
 		return
 	}
 	ms.Log.Warn("the partition goes on without a queue", "queue", s.queue, "why", why)
 	if k := s.lane; k != nil {
-		k.failing, k.silent = ms.Now(), true
+		if k.silent = true; ms.Broker.Ready() == nil { // else the broker takes nothing at all
+			k.failing = ms.Now()
+		}
 	}
 	ms.lanes.know(s)
 }
@@ -130,23 +135,25 @@ func (ms *markers) goOnWithout(s *source, why string) {
 func (ms *markers) check(c *claim, now time.Time) {
 	for _, s := range c.sources {
 		switch {
-		case s.lane != nil && s.delivers() && now.Sub(c.begun) > deepTime:
+		case s.delivers() && now.Sub(s.heard) > deepTime:
 			ms.lanes.know(s)
 		case now.Sub(c.unknownSince) > sickLane:
 			ms.goOnWithout(s, "it does not answer")
 		}
-	}
-	for _, k := range c.lanes {
-		s := k.source
-		ms.measure(k)
+		pause := markerPause
+		if !s.known {
+			pause = markerLost
+		}
 		switch {
-		case !s.known || now.Sub(s.asked) <= markerPause:
+		case now.Sub(s.asked) <= pause:
 		case s.marker != "": // it may be lost
-			s.asked = now
 			ms.send(c, []*source{s})
-		case !k.failing.IsZero(): // it may serve again
+		case s.lane != nil && (s.lane.silent || !s.lane.failing.IsZero()): // it may serve again
 			ms.ask(c, []*source{s}, now)
 		}
+	}
+	for _, k := range c.lanes {
+		ms.measure(k)
 		for _, l := range k.lines { // at a random time, because events may come with the ticks
 			if now.Sub(l.spill.asked) > markerPause { // it may be lost
 				l.spill.marker = ""
@@ -166,7 +173,7 @@ func (ms *markers) drain(l *line) {
 	if s == nil || s.marker != "" || s.moving > 0 || len(l.ready) > 0 || ms.ending {
 		return
 	}
-	marker := newMarker(s.lane.queue, markerID(l.key.Page, now), l.key.Page)
+	marker := newMarker(s.lane.source.queue, markerID(l.key.Page, now), l.key.Page)
 	marker.Body = []byte(l.key.Class)
 	s.marker, s.asked, s.draining = marker.ID, now, true
 	ms.publish(askBroker, []queue.Message{marker}, func(err error) {
@@ -175,7 +182,7 @@ func (ms *markers) drain(l *line) {
 		case err == nil:
 			s.lane.serves()
 		case s.marker == marker.ID:
-			ms.Log.Warn("send lane's marker", "queue", s.lane.queue, "err", err)
+			ms.Log.Warn("send lane's marker", "queue", s.lane.source.queue, "err", err)
 			ms.stopDraining(l)
 			ms.lanes.fails(s, ms.Now())
 		}
@@ -225,7 +232,7 @@ func (ms *markers) measure(k *lane) {
 		k.beyond = 0
 		return
 	}
-	ms.askReady(k.queue, func(ready int, err error) {
+	ms.askReady(k.source.queue, func(ready int, err error) {
 		if err == nil {
 			k.beyond = ready
 		}

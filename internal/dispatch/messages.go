@@ -115,7 +115,7 @@ func (p *pages) lanesOf(page string) []string {
 	list := []string{}
 	for key, l := range p.lines {
 		if key.Page == page && l.spill != nil {
-			list = append(list, l.spill.lane.queue)
+			list = append(list, l.spill.lane.source.queue)
 		}
 	}
 	slices.Sort(list)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -481,6 +482,8 @@ type link struct {
 	refuse func(op, queue string) error
 	// hangs reports whether a queue takes nothing and says nothing.
 	hangs func(queue string) bool
+	// alarm is set while the broker takes nothing of anybody, and says so.
+	alarm bool
 	// mute reports whether a subscription of a queue is delivered nothing.
 	mute func(queue string) bool
 }
@@ -557,7 +560,7 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 			continue
 		}
 		hangs := false
-		l.with(func(*link) { hangs = l.hangs != nil && l.hangs(m.Queue) })
+		l.with(func(*link) { hangs = l.alarm || l.hangs != nil && l.hangs(m.Queue) })
 		if hangs {
 			<-ctx.Done()
 			errs[i] = queue.ErrUnavailable
@@ -569,6 +572,16 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 		errs[i] = l.do(op, m.Queue, func() error { return l.Broker.Publish(ctx, m) })
 	}
 	return queue.NewPublishError(errs)
+}
+
+// Ready implements queue.Broker.
+func (l *link) Ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.alarm {
+		return errors.New("alarm")
+	}
+	return l.Broker.Ready()
 }
 
 func (l *link) Inspect(ctx context.Context, name string) (queue.Info, error) {

@@ -33,6 +33,14 @@ func (b *halfOpen) IsSilent() bool {
 	return since != nil && time.Since(*since) > patienceOfTest
 }
 
+// Ready implements queue.Broker.
+func (b *halfOpen) Ready() error {
+	if b.IsSilent() {
+		return queue.ErrUnavailable
+	}
+	return nil
+}
+
 // Consume implements queue.Broker.
 func (b *halfOpen) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
 	inner, err := b.Broker.Consume(name, opts)

@@ -13,11 +13,11 @@ import (
 // wholeBroker is the name by which set makes all of a broker silent.
 const wholeBroker = ""
 
-// IsSilent implements queue.Broker.
-func (l *leaderless) IsSilent() bool {
+// Ready implements queue.Broker.
+func (l *leaderless) Ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.down[wholeBroker] != nil
+	return l.down[wholeBroker]
 }
 
 // While the broker is silent nothing is published. What comes back from its queue

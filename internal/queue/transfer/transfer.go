@@ -1,7 +1,7 @@
 // Package transfer moves deliveries to other queues: each is published, and
 // acknowledged once that is confirmed. Messages to one queue go in order. A queue
 // that takes nothing holds up no other, and a confirmed message is never published
-// again. While the broker is silent nothing is moved.
+// again. While the broker is silent, or takes nothing at all, nothing is moved.
 package transfer
 
 import (
@@ -32,8 +32,8 @@ const (
 	// nothing before others give way, so that the items held here are not all for one
 	// queue.
 	mostBlocked = 64
-	// silentPause is the pause before the next question whether the broker answers.
-	silentPause = 100 * time.Millisecond
+	// readyPause is the pause before the next question whether the broker is ready.
+	readyPause = 100 * time.Millisecond
 	// reminder is the period of log lines about a blocked queue.
 	reminder = time.Minute
 )
@@ -178,6 +178,9 @@ func (m *Mover) take() (items []*Item, ended bool) {
 func (m *Mover) pass(ctx context.Context, items []*Item) {
 	items = m.split(items)
 	failed, err := m.try(ctx, publishTimeout, items)
+	for len(failed) > 0 && ctx.Err() == nil && m.cfg.Broker.Ready() != nil { // it was no queue's fault
+		failed, err = m.try(ctx, publishTimeout, failed)
+	}
 	if len(failed) == 0 {
 		return
 	}
@@ -299,14 +302,7 @@ func (m *Mover) unblock(ctx context.Context, name string) {
 // go out, so that the list does not grow with every lost connection.
 func (m *Mover) head(name string, alone bool) []*Item {
 	m.mu.Lock()
-	var stale, live []*Item
-	for _, it := range m.blocked[name] {
-		if it.Delivery.Stale() {
-			stale = append(stale, it)
-		} else {
-			live = append(live, it)
-		}
-	}
+	live, stale := sift(m.blocked[name])
 	m.blocked[name] = live
 	m.mu.Unlock()
 	m.notify(Stale, nil, stale...)
@@ -315,6 +311,29 @@ func (m *Mover) head(name string, alone bool) []*Item {
 		n = min(1, n)
 	}
 	return live[:n:n]
+}
+
+// sift separates the stale items from the others.
+func sift(items []*Item) (live, stale []*Item) {
+	for _, it := range items {
+		if it.Delivery.Stale() {
+			stale = append(stale, it)
+		} else {
+			live = append(live, it)
+		}
+	}
+	return live, stale
+}
+
+// waitReady waits until the broker is ready. What has become stale goes out meanwhile.
+func (m *Mover) waitReady(ctx context.Context) {
+	for m.cfg.Broker.Ready() != nil && backoff.Sleep(ctx, readyPause) {
+		m.mu.Lock()
+		live, stale := sift(m.inbox)
+		m.inbox = live
+		m.mu.Unlock()
+		m.notify(Stale, nil, stale...)
+	}
 }
 
 // shorten takes out the first n items that wait for a queue, but for those of
@@ -341,15 +360,14 @@ func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*Item)
 	return true
 }
 
-// try publishes items once, when the broker is not silent: a delivery could not be
-// acknowledged then, and would come again. It returns those to try again, in order, and
-// the first one's error.
+// try publishes items once, when the broker is ready. While it is silent a delivery could
+// not be acknowledged, and would come again; an alarm is no fault of a queue. It returns
+// those to try again, in order, and the first one's error.
 func (m *Mover) try(ctx context.Context, timeout time.Duration, items []*Item) (failed []*Item, first error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	for m.cfg.Broker.IsSilent() && backoff.Sleep(ctx, silentPause) {
-	}
+	m.waitReady(ctx)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	transfers := make([]queue.Transfer, len(items))
