@@ -52,7 +52,7 @@ type feedback struct {
 //   - a page or member that they can send to again is not held any longer;
 //   - a page's backlog says which messages would come too late.
 func (f *feedback) handle(run, work context.Context, in inbound) error {
-	ev, at := in.event, time.UnixMilli(in.event.Time)
+	ev, at := in.event, notAfter(in.event.Time, f.now().Add(maxAhead))
 	var do func() error
 	switch reason := message.Reason(ev.Reason); reason { //nolint:exhaustive // the others say nothing about a member or a page
 	case message.ReasonGone:
@@ -60,29 +60,29 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 	case message.ReasonWindowClosed, message.ReasonNotOurs:
 		do = func() error { return f.store.CloseWindow(work, ev.Page, ev.User, at) }
 	case message.ReasonFailing:
-		until := f.untilTime(ev, maxHold)
+		until := notAfter(ev.Until, f.now().Add(maxHold))
 		f.log.WarnContext(run, "copies to a member are held: every message to it fails", "page", ev.Page, "until", until)
 		do = func() error { return f.store.HoldCopies(work, ev.Page, ev.User, at, until) }
 	case message.FeedbackBusy:
-		do = func() error { return f.store.DelayBroadcasts(work, ev.Page, f.untilTime(ev, maxBusy)) }
+		do = func() error { return f.store.DelayBroadcasts(work, ev.Page, notAfter(ev.Until, f.now().Add(maxBusy))) }
 	case message.ReasonPageStopped:
-		until := f.untilTime(ev, maxHold)
+		until := notAfter(ev.Until, f.now().Add(maxHold))
 		if ev.Until == 0 {
 			until = f.now().Add(maxHold)
 		}
 		f.log.ErrorContext(run, "page paused: its messages are refused", "page", ev.Page, "until", until)
 		f.metrics.pauses.WithLabelValues(causeStopped).Inc()
-		do = func() error { return f.store.Pause(work, ev.Page, causeStopped, f.pastTime(at), until) }
+		do = func() error { return f.store.Pause(work, ev.Page, causeStopped, notAfter(ev.Time, f.now()), until) }
 	case message.FeedbackResumed:
 		f.log.InfoContext(run, "dispatchers can send again", "page", ev.Page, "member", ev.User != "")
 		do = func() error {
 			if ev.User != "" {
 				return f.store.ReleaseCopies(work, ev.Page, ev.User)
 			}
-			return f.store.EndPause(work, ev.Page, causeStopped, f.pastTime(at))
+			return f.store.EndPause(work, ev.Page, causeStopped, notAfter(ev.Time, f.now()))
 		}
 	case message.FeedbackWaiting:
-		f.backlog.Tell(f.now(), f.pastTime(at), ev.Page, ev.Waiting, ev.Rate)
+		f.backlog.Tell(f.now(), notAfter(ev.Time, f.now()), ev.Page, ev.Waiting, ev.Rate)
 		return nil
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
@@ -90,24 +90,10 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 	return f.retry.do(run, in.delivery.Live, stepFeedback, do)
 }
 
-// untilTime returns the end that a dispatcher gave, at most so far from now. It is
-// of another clock, which may be ahead.
-func (f *feedback) untilTime(ev message.Event, most time.Duration) time.Time {
-	return time.UnixMilli(min(ev.Until, f.now().Add(most).UnixMilli()))
-}
-
-// pastTime returns when something happened by another clock, which may be ahead.
-func (f *feedback) pastTime(at time.Time) time.Time {
-	if now := f.now(); at.After(now) {
-		return now
-	}
-	return at
-}
-
 // handlePolicy handles a policy event: a page that Meta blocked is paused until
 // Meta unblocks it or an operator resumes it. A warning is only logged.
 func (f *feedback) handlePolicy(run, work context.Context, in inbound) error {
-	ev, at := in.event, time.UnixMilli(in.event.Time)
+	ev, at := in.event, notAfter(in.event.Time, f.now().Add(maxAhead))
 	level := slog.LevelWarn
 	var do func() error
 	switch ev.Action {

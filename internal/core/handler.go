@@ -13,8 +13,14 @@ import (
 
 // maxAhead is the most by which the clock that stamped an event may be ahead of ours:
 // more than the clocks of servers differ. An event whose later time was believed would
-// keep its user from being idle, and from its allowance, until that time.
+// keep its user from being idle, and from its allowance, until that time. Its copies keep
+// the time as it is: the clock that judges their age is a dispatcher's.
 const maxAhead = time.Minute
+
+// notAfter returns a time of another clock, which may be ahead: latest at most.
+func notAfter(millis int64, latest time.Time) time.Time {
+	return time.UnixMilli(min(millis, latest.UnixMilli()))
+}
 
 // handler brings each event to its end.
 type handler struct {
@@ -51,7 +57,6 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 	span.SetString("chatclub.event", string(in.event.Kind))
 	h.cfg.Log.LogAttrs(run, slog.LevelDebug, "event received", slog.String("id", in.delivery.ID), slog.String("kind", string(in.event.Kind)),
 		slog.Bool("redelivered", in.delivery.Redelivered))
-	in.event.Time = min(in.event.Time, h.cfg.Now().Add(maxAhead).UnixMilli())
 	switch in.event.Kind {
 	case message.KindMessage, message.KindPostback, message.KindIdle:
 		in.err = h.relay.handle(run, work, in)

@@ -121,7 +121,7 @@ func (r *relay) leaveOut(run context.Context, in inbound, room rooms.RoomKey, co
 
 // eventOf returns an event of a user in rooms' form.
 func (r *relay) eventOf(ev message.Event) rooms.Event {
-	out := rooms.Event{Page: ev.Page, User: ev.User, ID: ev.ID, At: time.UnixMilli(ev.Time)}
+	out := rooms.Event{Page: ev.Page, User: ev.User, ID: ev.ID, At: notAfter(ev.Time, r.cfg.Now().Add(maxAhead))}
 	// A locale in a language without texts is left out, so that Config.Language
 	// applies.
 	if l := phrase.Language(ev.Locale); strings.HasPrefix(strings.ToLower(ev.Locale), l) {

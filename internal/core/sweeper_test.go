@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
@@ -70,6 +71,28 @@ func TestFromTheFuture(t *testing.T) {
 		wantSent(t, "an hour later", r.sent(t), "1: You have been silent for 1 h and have left room 1. Write anything to come back.")
 		if err := stop(); err != nil {
 			t.Errorf("Run() = %v, want nil", err)
+		}
+	})
+}
+
+// TestClockBehind checks that messages have their event's time where core's clock is behind:
+// a dispatcher would take them for old.
+func TestClockBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		behind := func() time.Time { return time.Now().Add(-48 * time.Hour) }
+		r := newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"), func(c *Config) { c.Now = behind })
+		first := now("1", "a", "hello")
+		r.say(t, first, now("2", "b", "hi")) // at the same time
+		r.handled(t)
+		msgs := take(t, r.broker, "test.outbound.00")
+		if len(msgs) != 3 {
+			t.Errorf("messages = %d, want two welcomes and a copy", len(msgs))
+		}
+		for _, m := range msgs {
+			if o, err := message.DecodeOutbound(m.Body); err != nil || o.Time != first.Time {
+				t.Errorf("time of %s = %d, %v, want its event's %d", m.ID, o.Time, err, first.Time)
+			}
 		}
 	})
 }
