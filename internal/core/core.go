@@ -29,6 +29,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
 )
 
 const (
@@ -127,8 +128,8 @@ func (c *Core) Run(ctx context.Context) error {
 	for range c.cfg.Workers {
 		start(func() { c.work(run, work) })
 	}
-	start(func() { c.repeat(run, stepPrune, pruneEvery, c.onTime(c.prune)) })
-	start(func() { c.repeat(run, stepPrune, forgetEvery, c.onTime(c.cfg.Store.PrunePeople)) })
+	start(func() { c.repeat(run, stepPrune, pruneEvery, c.onTime(pruneEvery, c.prune)) })
+	start(func() { c.repeat(run, stepPrune, forgetEvery, c.onTime(forgetEvery, c.cfg.Store.PrunePeople)) })
 	start(func() { c.repeat(run, stepAudience, audienceEvery, c.cfg.Store.CountAudiences) })
 	start(func() { c.repeat(run, stepOverview, overviewEvery, c.overview) })
 	start(func() { c.count(run, work) })
@@ -210,10 +211,17 @@ func (c *Core) repeat(ctx context.Context, s step, every time.Duration, do func(
 	}
 }
 
-// onTime returns a step that deletes what is old, for a clock that is not far ahead.
-func (c *Core) onTime(do func(context.Context) error) func(context.Context) error {
+// onTime returns a step that deletes what is old, unless the clock is far ahead. Only people
+// set a clock right, so the next try is the next step.
+func (c *Core) onTime(every time.Duration, do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := c.cfg.Store.CheckClock(ctx); err != nil {
+		switch err := c.cfg.Store.CheckClock(ctx); {
+		case errors.Is(err, rooms.ErrAhead):
+			c.retry.note(ctx, stepPrune, err, every)
+			return nil
+		case errors.Is(err, rooms.ErrBehind):
+			c.cfg.Log.WarnContext(ctx, "clocks differ", "err", err)
+		case err != nil:
 			return err
 		}
 		return do(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
 )
 
 func TestDeadLetter(t *testing.T) {
@@ -315,33 +317,55 @@ func TestPruneAgain(t *testing.T) {
 	})
 }
 
-// fastClock is a store that finds this machine's clock ahead of its own.
-type fastClock struct{ Store }
+// wrongClock is a store that finds this machine's clock wrong.
+type wrongClock struct {
+	Store
+	err error
+}
 
-func (fastClock) CheckClock(context.Context) error { return errAway }
+func (c wrongClock) CheckClock(context.Context) error { return c.err }
 
-// TestClockAhead checks that a core whose clock is ahead forgets nothing, and sends no
-// member away.
-func TestClockAhead(t *testing.T) {
+// TestWrongClock checks that a core whose clock is ahead forgets nothing, sends no member
+// away, and says so once for each step that it leaves out. One whose clock is behind goes on.
+func TestWrongClock(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRigOn(t, newBroker(t), fastClock{silentStore{newStore(t, "sqlite::memory:")}})
-		r.store.before = func(method string) error {
-			if method == "prune" {
-				t.Error("it prunes, want it not to")
-			}
-			return nil
-		}
-		if err := (sweeper{r.core.cfg, r.core.retry}).sweep(t.Context()); !errors.Is(err, errAway) {
-			t.Errorf("sweep() = %v, want %v", err, errAway)
-		}
-		r.wantQueue(t, "test.inbound.00", 0)
-		stop := r.start(t)
-		time.Sleep(pruneEvery)
-		if err := stop(); err != nil {
-			t.Errorf("Run() = %v, want nil", err)
-		}
-	})
+	for _, tt := range []struct {
+		err            error
+		silent, prunes int // members who are found, and prunings in ten minutes
+		failures       float64
+	}{
+		{rooms.ErrAhead, 0, 0, 3},
+		{rooms.ErrBehind, 5, 2, 0},
+	} {
+		t.Run(tt.err.Error(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRigOn(t, newBroker(t), wrongClock{silentStore{newStore(t, "sqlite::memory:")}, tt.err})
+				var prunes atomic.Int64
+				r.store.before = func(method string) error {
+					if method == "prune" {
+						prunes.Add(1)
+					}
+					return nil
+				}
+				if err := (sweeper{r.core.cfg, r.core.retry}).sweep(t.Context()); (err != nil) != (tt.silent == 0) {
+					t.Errorf("sweep() = %v, want an error: %v", err, tt.silent == 0)
+				}
+				r.wantQueue(t, "test.inbound.00", tt.silent)
+				stop := r.start(t)
+				time.Sleep(pruneEvery)
+				if err := stop(); err != nil {
+					t.Errorf("Run() = %v, want nil", err)
+				}
+				if got := prunes.Load(); got != int64(tt.prunes) {
+					t.Errorf("prunings = %d, want %d", got, tt.prunes)
+				}
+				if got := testutil.ToFloat64(r.core.metrics.failures[stepPrune]); got > tt.failures {
+					t.Errorf("failed prunings = %v, want at most %v", got, tt.failures)
+				}
+			})
+		})
+	}
 }
 
 // TestAudience checks that the people whom a page may send to are counted within a
