@@ -7,7 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
 )
 
 // TestLongPartition checks that nothing is added to a partition that no dispatcher
@@ -74,6 +77,33 @@ func TestOutages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestClockAhead checks that a scheduler whose clock is ahead asks once a minute whether that
+// is over, and then goes on.
+func TestClockAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.members(t, "p", 1)
+		right := time.Now().Add(10 * time.Minute)
+		r.store.before = func(method string) error {
+			if method == "claim" && time.Now().Before(right) {
+				return fmt.Errorf("claim broadcasts: %w", rooms.ErrAhead)
+			}
+			return nil
+		}
+		stop := r.start(t)
+		r.add(t, to("p", "a", 1))
+		time.Sleep(time.Until(right) + time.Minute + time.Second)
+		stop()
+		if got := len(r.take(t)); got != 1 {
+			t.Errorf("messages once the clock is right = %d, want 1", got)
+		}
+		if got := testutil.ToFloat64(r.scheduler.metrics.failures); got > 12 {
+			t.Errorf("failures in ten minutes = %v, want at most 12", got)
+		}
+	})
 }
 
 // TestShutdown checks that a round in progress is finished, and that the end comes

@@ -21,6 +21,7 @@ package broadcast
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -39,6 +40,8 @@ const (
 	claimEvery = time.Second
 	// claimMore is the pause before the next claim when one was not enough.
 	claimMore = 100 * time.Millisecond
+	// claimAhead is the pause after a claim by a clock that is ahead. Only people set it right.
+	claimAhead = time.Minute
 	// maxRounds is the number of rounds in progress at a time, so that events have
 	// connections to the database. One more is for jobs whose last round failed: a page
 	// whose recipients the database does not read in time takes no place for long.
@@ -155,13 +158,17 @@ func (s *Scheduler) claim(ctx context.Context) (begun []*job, pause time.Duratio
 		begun = s.jobs.add(claim.New, s.cfg.Now())
 		err = s.releaseUnknown(ctx, claim.Held)
 	}
+	pause = claimEvery
+	switch {
+	case errors.Is(err, rooms.ErrAhead):
+		pause = claimAhead
+	case claim.More:
+		pause = claimMore
+	}
 	if err != nil && ctx.Err() == nil {
-		s.noteFailure(ctx, err, claimEvery)
+		s.noteFailure(ctx, err, pause)
 	}
-	if claim.More {
-		return begun, claimMore
-	}
-	return begun, claimEvery
+	return begun, pause
 }
 
 // releaseUnknown releases the broadcasts that this Scheduler holds and does not

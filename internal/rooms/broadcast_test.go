@@ -224,6 +224,31 @@ func TestBroadcastHasOneHolder(t *testing.T) {
 	})
 }
 
+// TestClockAheadClaimsNothing checks that a core whose clock is ahead of PostgreSQL's takes
+// no broadcast, neither a new one nor from one that works on it.
+func TestClockAheadClaimsNothing(t *testing.T) {
+	t.Parallel()
+	dsn := roomstest.DSN(t)
+	s := trio(t, Config{DatabaseURL: dsn})
+	fast := open(t, Config{DatabaseURL: dsn, Now: func() time.Time { return time.Now().Add(2 * time.Hour) }})
+	refuse := func(what string) {
+		t.Helper()
+		if c, err := fast.Broadcasts().Claim(t.Context(), "fast", lease); !errors.Is(err, ErrAhead) || len(c.New) > 0 {
+			t.Errorf("Claim of %s two hours ahead = %v, %v, want %v", what, c.New, err, ErrAhead)
+		}
+	}
+	b := news("n")
+	b.Deadline = time.Now().Add(time.Hour)
+	add(t, s, b)
+	refuse("a new one")
+	claim(t, s, "x")
+	refuse("another's")
+	b.Cursor, b.Queued = "a", 1
+	if state, err := s.Broadcasts().Advance(t.Context(), "x", Progress{b, ""}); state != BroadcastRunning || err != nil {
+		t.Errorf("Advance by its holder = %q, %v, want %q", state, err, BroadcastRunning)
+	}
+}
+
 // TestReleaseLocksInOrder checks that a release that waits for the first broadcast has
 // locked none behind it.
 func TestReleaseLocksInOrder(t *testing.T) {

@@ -3,6 +3,7 @@ package rooms
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,8 +24,12 @@ type Claim struct {
 }
 
 // Claim claims running broadcasts without a holder, and renews the
-// holder's own leases that are past their first third.
+// holder's own leases that are past their first third. It does neither by a clock that is
+// ahead, see ErrAhead: by that all leases have ended, and all deadlines have passed.
 func (bs Broadcasts) Claim(ctx context.Context, holder string, lease time.Duration) (Claim, error) {
+	if err := bs.s.CheckClock(ctx); err != nil && !errors.Is(err, ErrBehind) {
+		return Claim{}, fmt.Errorf("claim broadcasts: %w", err)
+	}
 	var c Claim
 	lock := bs.s.db.lock()
 	now := bs.s.cfg.Now()
