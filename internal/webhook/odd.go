@@ -82,9 +82,11 @@ func number(b []byte) float64 {
 	return f
 }
 
-// or returns m, or other if m is years off: before 2010, or more than a day ahead.
+// or returns m, or other if m is years off: before 2010, or more than a day ahead. A clock
+// that stands before 2010 is not set: nothing is ahead of it.
 func (m millis) or(other int64, now time.Time) int64 {
-	if m < earliest || int64(m) > now.Add(maxAhead).UnixMilli() {
+	latest := now.Add(maxAhead).UnixMilli()
+	if m < earliest || int64(m) > latest && latest > earliest {
 		return other
 	}
 	return int64(m)

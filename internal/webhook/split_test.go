@@ -445,6 +445,21 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// TestTimesWithoutClock: a clock that is not set judges no time.
+func TestTimesWithoutClock(t *testing.T) {
+	t.Parallel()
+	body := onPage(writes(`{"mid":"m","text":"a"}`), `{"sender":{"id":"2"},"message":{"mid":"n","text":"b"}}`)
+	got, err := Split([]byte(body), time.Unix(0, 0), false)
+	if err != nil || len(got.Events) != 2 {
+		t.Fatalf("Split() = %+v, %v, want two events", got, err)
+	}
+	for i, want := range []int64{1763600000004, 1763600000009} { // its own, and its entry's
+		if at := got.Events[i].Time; at != want {
+			t.Errorf("time of event %d in 1970 = %d, want %d", i, at, want)
+		}
+	}
+}
+
 // cmpOr returns other in place of one value.
 func cmpOr(got, value, other int64) int64 {
 	if got == value {
