@@ -207,19 +207,8 @@ func (t *liteTx) commit(ctx context.Context, queries ...query) error {
 
 func (t *liteTx) end(ctx context.Context) {
 	if t.open {
-		if _, err := t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
-			t.drop() // the connection may still be in the transaction
-		}
+		// It fails where SQLite has rolled back by itself, as on a full disk.
+		_, _ = t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 	}
 	t.release()
-}
-
-// drop gives up the connection. The next user of lite opens another.
-func (t *liteTx) drop() {
-	for _, stmt := range t.stmts {
-		_ = stmt.Close() // the connection is given up anyway
-	}
-	clear(t.stmts)
-	_ = t.conn.Close()
-	t.conn = nil
 }
