@@ -168,23 +168,20 @@ func (s *settler) toDead(m *held, record message.Death, also ...queue.Message) {
 // feedback is the event that tells core what was learned about a recipient, or
 // that the page is suspended or busy and until when. Its time is that of the
 // call: what the user wrote, or the page's operators did, before the answer came
-// may be news to the API. Its id is the digest of the copy's, because a copy's id
-// may have all of the 255 bytes that AMQP takes.
+// may be news to the API. Its id has a digest, because a copy's id may have all of the
+// 255 bytes that AMQP takes; of the recipient, too, because one id may be used for many;
+// and of the time, because the same message may go round, or come back from the dead.
 func (s *settler) feedback(m *held, d death) (queue.Message, error) {
-	id := digest(m.out.Page + "/" + m.out.ID)
-	ev := message.Event{
-		Kind: message.KindFeedback, Page: m.out.Page, ID: "feedback/" + id, User: m.out.To,
-		Time: d.at.UnixMilli(), Reason: string(d.reason),
-	}
+	ev := message.Event{Kind: message.KindFeedback, Page: m.out.Page, User: m.out.To, Time: d.at.UnixMilli(), Reason: string(d.reason)}
 	switch {
 	case d.reason == message.ReasonPageStopped: // again and again, for as long as it lasts
 		ev.Until = d.until.UnixMilli()
-	case d.reason == message.FeedbackBusy: // the same message may go round again, and every event has its own id
-		ev.ID, ev.Until = fmt.Sprintf("busy/%s/%d", id, ev.Time), d.at.Add(busyTime).UnixMilli()
+	case d.reason == message.FeedbackBusy:
+		ev.Until = d.at.Add(busyTime).UnixMilli()
 	case !d.until.IsZero():
-		ev.ID = fmt.Sprintf("failing/%s/%d", id, ev.Time)
 		ev.Reason, ev.Until = message.FeedbackFailing, d.until.UnixMilli()
 	}
+	ev.ID = ev.Reason + "/" + digest(fmt.Sprintf("%s/%s/%d/%s", ev.Page, ev.User, ev.Time, m.out.ID))
 	body, err := ev.Encode()
 	if err != nil {
 		return queue.Message{}, err

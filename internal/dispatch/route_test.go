@@ -266,6 +266,30 @@ func TestNoFeedback(t *testing.T) {
 	}
 }
 
+// TestFeedbackIDs: messages to two persons may have one id, and a message may be dead again.
+// Each time is an event of its own.
+func TestFeedbackIDs(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []sender.Outcome{sender.RecipientGone, sender.PageStoppedForATime} {
+		inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+			r.fails("page0", outcome)
+			for _, to := range []string{"ann", "bob", "ann"} {
+				o := r.copyOf("page0", message.ClassText, to)
+				o.ID = "n17"
+				r.publish(o)
+				r.sleep(time.Minute)
+			}
+			told, ids := r.told(), make(map[string]bool)
+			for _, e := range told {
+				ids[e.ID] = true
+			}
+			if len(told) != 3 || len(ids) != 3 {
+				t.Errorf("after %v core was told %+v, want three events with ids of their own", outcome, told)
+			}
+		})
+	}
+}
+
 // TestBodysIDCounts: a message that was published without AMQP's message id, for which
 // the broker's client makes one up, is known by its own: while it is sent, and dead.
 func TestBodysIDCounts(t *testing.T) {
