@@ -33,6 +33,7 @@ type faultyBroker struct {
 	sick    string        // the queue whose messages alone wait; empty: all do
 	waiting chan struct{} // gets an element for each publish that waits
 	inspect time.Duration // of each question how long a queue is
+	confirm time.Duration // of each publish that does not wait
 }
 
 func (l *faultyBroker) Inspect(ctx context.Context, name string) (queue.Info, error) {
@@ -59,6 +60,7 @@ func (l *faultyBroker) Publish(ctx context.Context, msgs ...queue.Message) error
 	if err != nil {
 		return err
 	}
+	time.Sleep(l.confirm)
 	return l.Broker.Publish(ctx, msgs...)
 }
 
@@ -335,38 +337,79 @@ func (r *rig) hold(n int, pages ...string) (release func()) {
 	}
 }
 
-// More requests than the bound are refused, however slow the broker is.
-func TestRequestsAreBounded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	release := r.hold(8, "3")
-	if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 503 || a.after != "1" || len(a.IDs) > 0 {
-		t.Errorf("answer to one more %+v, want 503 with Retry-After", a)
+// postMany posts n times for page 1, all at once, and returns how many got each status
+// once all are answered.
+func (r *rig) postMany(n int) (wait func() map[int]int) {
+	codes := make(chan int, n)
+	for i := range n {
+		go func() { codes <- r.post(`{"page":"1","to":"7","text":"hi"}`, fmt.Sprint("many", i)).code }()
 	}
-	release()
-	r.broker.waits = nil
-	if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 202 {
-		t.Errorf("answer after them %+v, want 202", a)
+	return func() map[int]int {
+		got := make(map[int]int)
+		for range n {
+			got[<-codes]++
+		}
+		return got
 	}
 }
 
-// A partition that is not confirmed shuts out no other.
+// A client that sends many requests at once, as by Promise.all, is served if the broker is well.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{20, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.broker.confirm = 20 * time.Millisecond
+			if got := r.postMany(n)(); got[202] != n {
+				t.Errorf("answers to %d requests at once %v, want 202 to all", n, got)
+			}
+			if got := len(r.on("1")); got != n || len(r.busy) != 1 || r.busy[r.top.PartitionOf("1")] != 0 {
+				t.Errorf("%d messages are published, and %v requests are counted, want %d and none", got, r.busy, n)
+			}
+		})
+	}
+}
+
+// More requests than the bound are refused after a second, however slow the broker is.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		release := r.hold(8, "3")
+		began := time.Now()
+		if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 503 || a.after != "1" || len(a.IDs) > 0 || time.Since(began) != time.Second {
+			t.Errorf("answer to one more %+v after %v, want 503 with Retry-After after a second", a, time.Since(began))
+		}
+		release()
+		r.broker.waits = nil
+		if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 202 {
+			t.Errorf("answer after them %+v, want 202", a)
+		}
+	})
+}
+
+// A partition that is not confirmed shuts out no other, however many requests wait for it.
 func TestSickPartition(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
-	r.broker.sick, r.chunked = r.top.OutboundOf("1"), true
-	release := r.hold(8, "1")
-	for page, want := range map[string]int{"1": 503, "2": 202} {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.broker.sick, r.chunked = r.top.OutboundOf("1"), true
+		release := r.hold(8, "1")
+		wait := r.postMany(2000)
+		synctest.Wait()
 		for i := range 4 {
-			if a := r.post(`{"page":"`+page+`","to":"7","text":"hi"}`, fmt.Sprint("more", i)); a.code != want || len(a.IDs) > 0 != (want == 202) {
-				t.Errorf("answer for page %s %+v, want %d", page, a, want)
+			if a := r.post(`{"page":"2","to":"7","text":"hi"}`, fmt.Sprint("more", i)); a.code != 202 || len(a.IDs) != 1 {
+				t.Errorf("answer for page 2 %+v, want 202", a)
 			}
 		}
-	}
-	if a := r.post(`[{"page":"2","to":"7","text":"hi"},{"page":"1","to":"7","text":"hi"}]`, ""); a.code != 503 || len(a.IDs) > 0 {
-		t.Errorf("answer to a list with both %+v, want 503", a)
-	}
-	release()
+		if got := wait(); got[503] != 2000 {
+			t.Errorf("answers for page 1 %v, want 503 to all", got)
+		}
+		if a := r.post(`[{"page":"2","to":"7","text":"hi"},{"page":"1","to":"7","text":"hi"}]`, ""); a.code != 503 || len(a.IDs) > 0 {
+			t.Errorf("answer to a list with both %+v, want 503", a)
+		}
+		release()
+	})
 }
 
 // Clients that are slow to send their bodies shut out nobody, unless they say that these
