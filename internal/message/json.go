@@ -5,10 +5,23 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
 )
+
+// encode returns v, whose name is for an error, as JSON. It writes & and < as they are:
+// json.Marshal makes six bytes of each, with which a payload could exceed MaxPayload.
+func encode(name string, v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", name, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
 
 // ReadJSON decodes one JSON value with nothing behind it, and without fields that into has
 // not. The error is a *FieldError, as of ExplainJSON.

@@ -88,13 +88,7 @@ type Event struct {
 }
 
 // Encode returns the wire form of e.
-func (e Event) Encode() ([]byte, error) {
-	b, err := json.Marshal(e)
-	if err != nil {
-		return nil, fmt.Errorf("encode event: %w", err)
-	}
-	return b, nil
-}
+func (e Event) Encode() ([]byte, error) { return encode("event", e) }
 
 // DecodeEvent parses a body from `inbound`. Every fault is named.
 func DecodeEvent(b []byte) (Event, error) {
@@ -192,13 +186,7 @@ func (o Outbound) Priority() Priority {
 }
 
 // Encode returns the wire form of o.
-func (o Outbound) Encode() ([]byte, error) {
-	b, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("encode outbound: %w", err)
-	}
-	return b, nil
-}
+func (o Outbound) Encode() ([]byte, error) { return encode("outbound", o) }
 
 // MaxReplies is the most quick replies that the Send API takes.
 const MaxReplies = 13
@@ -245,7 +233,7 @@ func DecodeNew(b []byte, fill func(*Outbound)) (Outbound, error) {
 func (o *Outbound) setClass() {
 	o.Payload = canonical(o.Payload)
 	switch a := o.Attachment; {
-	case a != nil && isMedia(a.Type), o.Payload != nil && o.Payload.read().isMedia():
+	case a != nil && isMedia(a.Type), o.Payload != nil && readPayload(o.Payload).isMedia():
 		o.Class = ClassMedia
 	case o.Class == "":
 		o.Class = ClassText

@@ -15,6 +15,7 @@ func TestEventRoundTrip(t *testing.T) {
 		{Kind: KindMessage, Page: "1", ID: "m_2", User: "2", Attachments: []Attachment{{Type: "image", URL: "https://x/?a=1&b=2"}}},
 		{Kind: KindPostback, Page: "1", ID: "m_3", User: "2", Payload: "JOIN:praia", Title: "Entrar"},
 		{Kind: KindPolicy, Page: "1", ID: "digest", Action: "block", Reason: "spam"},
+		{Kind: KindOther, Page: "1", ID: "digest", Raw: Payload(`{"x":"<a&b>"}`)},
 		{Kind: KindDeletion, ID: "code", User: "2", Time: 3},
 		{Kind: KindFeedback, Page: "1", ID: "feedback/1/m/2", User: "2", Reason: string(ReasonGone)},
 	} {

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -27,27 +28,21 @@ func (o *Own) hasOwn() bool {
 const MaxPayload = 32 << 10
 
 // Payload is a message object of the Send API, or an event of Messenger, as JSON.
-type Payload json.RawMessage
-
-// MarshalJSON implements json.Marshaler.
-func (p Payload) MarshalJSON() ([]byte, error) { return json.RawMessage(p).MarshalJSON() }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *Payload) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(p).UnmarshalJSON(b) }
+type Payload = json.RawMessage
 
 // canonical returns a payload as it is encoded, nil for none.
 func canonical(p Payload) Payload {
 	if len(p) == 0 || string(p) == "null" {
 		return nil
 	}
-	b, err := json.Marshal(p)
-	if err != nil { // it was part of valid JSON
+	var b bytes.Buffer
+	if err := json.Compact(&b, p); err != nil { // it was part of valid JSON
 		return p
 	}
-	return b
+	return b.Bytes()
 }
 
-// payloadFields are the fields of a payload that read looks at.
+// payloadFields are the fields of a payload that readPayload looks at.
 type payloadFields struct {
 	Text       Lenient[string] `json:"text"`
 	Attachment Lenient[struct {
@@ -74,8 +69,8 @@ func (l *Lenient[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// read returns the fields of an object, and none of anything else.
-func (p Payload) read() (f payloadFields) {
+// readPayload returns the fields of an object, and none of anything else.
+func readPayload(p Payload) (f payloadFields) {
 	_ = json.Unmarshal(p, &f)
 	return f
 }
@@ -133,15 +128,15 @@ func (o *Outbound) validateOwn() (faults []error) {
 		wrong("replies", "are for a text or attachment; a payload has its own")
 	}
 	if o.Payload != nil {
-		faults = append(faults, o.Payload.validate()...)
+		faults = append(faults, validatePayload(o.Payload)...)
 	}
 	return faults
 }
 
-// validate returns an error for each field that the Send API would refuse.
-func (p Payload) validate() (faults []error) {
+// validatePayload returns an error for each field that the Send API would refuse.
+func validatePayload(p Payload) (faults []error) {
 	wrong := func(field, problem string) { faults = append(faults, &FieldError{field, problem}) }
-	f := p.read()
+	f := readPayload(p)
 	switch {
 	case p[0] != '{' || string(p) == "{}":
 		wrong("payload", "must be an object, and not empty")

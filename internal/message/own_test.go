@@ -45,6 +45,23 @@ func TestOwnNamesEveryFault(t *testing.T) {
 	}
 }
 
+// A payload counts as it was written, here and after each queue: & is one byte.
+func TestPayloadIsNotEscaped(t *testing.T) {
+	t.Parallel()
+	payload := `{"text":"<a&b>","x":"` + strings.Repeat("x", MaxPayload-30) + `"}`
+	o, err := DecodeNew([]byte(`{"id":"a","page":"1","to":"2","payload":`+payload+`}`), func(*Outbound) {})
+	if err != nil || string(o.Payload) != payload {
+		t.Fatalf("DecodeNew(payload of %d bytes) = payload of %d bytes, %v, want the same", len(payload), len(o.Payload), err)
+	}
+	b, err := o.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := DecodeOutbound(b); err != nil || string(again.Payload) != payload {
+		t.Errorf("DecodeOutbound(%.80s…) = payload of %d bytes, %v, want that of %d", b, len(again.Payload), err, len(payload))
+	}
+}
+
 // The class follows from a message's content.
 func TestClassByContent(t *testing.T) {
 	t.Parallel()
