@@ -19,6 +19,17 @@ function signed(raw, header = '') {
   return header.length === want.length && timingSafeEqual(want, Buffer.from(header))
 }
 
+async function send(batch) { // returns false where Messenger is to post the events again
+  const { status } = await fetch(MESSAGES_URL, {
+    method: 'POST', body: JSON.stringify(batch), signal: AbortSignal.timeout(4000),
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${ADMIN_TOKEN ?? ''}` },
+  }).catch(() => ({})) // no answer
+  if (status !== 400 || batch.length === 1) return status === 202 || status === 400 // 400: it would be wrong again
+  let all = true
+  for (const one of batch) all = await send([one]) && all // one is wrong, and nothing is sent: each by itself
+  return all
+}
+
 createServer(async (request, response) => {
   if (request.method === 'GET') { // Messenger sets the webhook up
     const asked = new URL(request.url, 'http://bot').searchParams
@@ -29,10 +40,7 @@ createServer(async (request, response) => {
   for await (const part of request) parts.push(part)
   const raw = Buffer.concat(parts)
   if (!signed(raw, request.headers['x-hub-signature-256'])) return response.writeHead(403).end()
-  const batch = [...answers(JSON.parse(raw))]
-  const sent = batch.length === 0 || await fetch(MESSAGES_URL, {
-    method: 'POST', body: JSON.stringify(batch), signal: AbortSignal.timeout(4000),
-    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${ADMIN_TOKEN ?? ''}` },
-  }).then(answer => answer.status === 202 || answer.status === 400, () => false) // 400: it would be wrong again
+  const batch = new Map([...answers(JSON.parse(raw))].map(one => [one.id, one])) // an event may be there twice
+  const sent = batch.size === 0 || await send([...batch.values()])
   response.writeHead(sent ? 200 : 503).end() // 503: Messenger posts the event again
 }).listen(PORT, '127.0.0.1')

@@ -16,6 +16,18 @@ def answers(body):
                 yield {"id": f"{entry['id']}/{said['mid']}/{user}", "page": entry["id"], "to": user, "time": item["timestamp"],
                        "text": "You said: " + said["text"][:990], "messaging_type": "RESPONSE"}
 
+def send(batch):  # returns the status for Messenger
+    request = urllib.request.Request(os.environ["MESSAGES_URL"], json.dumps(batch).encode(), HEADERS)
+    try:
+        urllib.request.urlopen(request, timeout=4).close()
+        return 200
+    except urllib.error.HTTPError as error:
+        if error.code == 400 and len(batch) > 1:  # one is wrong, and nothing is sent: each by itself
+            return max(send([one]) for one in batch)
+        return 200 if error.code == 400 else 503  # 400: it would be wrong again
+    except OSError:  # no answer: Messenger posts the event again
+        return 503
+
 class Webhook(BaseHTTPRequestHandler):
     def do_GET(self):  # Messenger sets the webhook up
         asked = urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query)
@@ -26,15 +38,8 @@ class Webhook(BaseHTTPRequestHandler):
         want = "sha256=" + hmac.new(SECRET, raw, hashlib.sha256).hexdigest()
         if not hmac.compare_digest(want, self.headers.get("X-Hub-Signature-256", "")):
             return self.answer(403)
-        batch = json.dumps(list(answers(json.loads(raw)))).encode()
-        try:
-            if batch != b"[]":
-                urllib.request.urlopen(urllib.request.Request(os.environ["MESSAGES_URL"], batch, HEADERS), timeout=4).close()
-            self.answer(200)
-        except urllib.error.HTTPError as error:  # 400: it would be wrong again
-            self.answer(200 if error.code == 400 else 503)
-        except OSError:  # no answer: Messenger posts the event again
-            self.answer(503)
+        batch = {one["id"]: one for one in answers(json.loads(raw))}  # an event may be there twice
+        self.answer(send(list(batch.values())) if batch else 200)
     def answer(self, status, text=""):
         self.send_response(status); self.end_headers(); self.wfile.write(text.encode())
 

@@ -77,8 +77,18 @@ func postJSON(url, body string, header map[string]string) (int, error) {
 
 // said is a body with a text of a user, whose timestamp is now.
 func said(page, user, mid, text string) string {
-	return fmt.Sprintf(`{"object":"page","entry":[{"id":%q,"time":1,"messaging":[{"sender":{"id":%q},"recipient":{"id":%q},"timestamp":%d,"message":{"mid":%q,"text":%q}}]}]}`,
-		page, user, page, time.Now().UnixMilli(), mid, text)
+	return bodyOf(entryOf(page, user, mid, text, time.Now()))
+}
+
+// bodyOf is a body with these entries.
+func bodyOf(entries ...string) string {
+	return `{"object":"page","entry":[` + strings.Join(entries, ",") + `]}`
+}
+
+// entryOf is the entry of a text.
+func entryOf(page, user, mid, text string, at time.Time) string {
+	return fmt.Sprintf(`{"id":%q,"time":1,"messaging":[{"sender":{"id":%q},"recipient":{"id":%q},"timestamp":%d,"message":{"mid":%q,"text":%q}}]}`,
+		page, user, page, at.UnixMilli(), mid, text)
 }
 
 // expect announces ids to the ledger.
@@ -94,8 +104,8 @@ func (d *deployment) expect(t *testing.T, page string, ids ...string) {
 }
 
 // TestOwnBot runs each example with the real programs, one after another: it answers
-// everybody once, also where Messenger posts an event twice. Then the platform takes what
-// only an own bot sends.
+// everybody once, also where Messenger posts an event twice, or with another one that
+// cannot be answered. Then the platform takes what only an own bot sends.
 func TestOwnBot(t *testing.T) {
 	t.Parallel()
 	d := own(t)
@@ -140,10 +150,19 @@ func TestOwnBot(t *testing.T) {
 					deliver(t, hook, body)
 				}
 			}
-			got := d.awaitSent(t, before.Accepted+each)
+			want := before.Accepted + each
+			if twice {
+				now, page, user := time.Now(), pages[0], "200"
+				first, second := fmt.Sprint("first_", i), fmt.Sprint("second_", i)
+				d.expect(t, page, page+"/"+first+"/"+user, page+"/"+second+"/"+user)
+				event, old := entryOf(page, user, first, "hi", now), entryOf(page, user, "old", "hi", time.UnixMilli(1))
+				deliver(t, hook, bodyOf(event, event, old, entryOf(page, user, second, "hi", now)))
+				want += 2
+			}
+			got := d.awaitSent(t, want)
 			checkComplete(t, got, 0)
-			if got.Accepted != before.Accepted+each || got.Refused != 0 {
-				t.Errorf("ledger: %+v, want %d more accepted than before and none refused: %+v", got, each, before)
+			if got.Accepted != want || got.Refused != 0 {
+				t.Errorf("ledger: %+v, want %d accepted and none refused", got, want)
 			}
 			if name != "go" {
 				if code, err := postJSON(hook, said("1", "1", "m_x", "forged"), map[string]string{"X-Hub-Signature-256": "sha256=0"}); err != nil || code != 403 {
