@@ -16,8 +16,9 @@ const (
 	minReaders = 64
 	// firstRead holds Messenger's usual body of 1 KiB.
 	firstRead = 4 << 10
-	// made is the memory that events and messages take at most, as a multiple of the
-	// body that they are made of.
+	// made counts the memory of events and messages, as a multiple of their body. Measured
+	// until the confirm: 1.3 for long texts, 4.3 for short ones, 6.4 for these with Config.All.
+	// Split takes more for a moment.
 	made = 2
 	// memoryEach is the memory of bodies for each of MaxInFlight: a full batch of
 	// 1,000 short texts.
