@@ -1,4 +1,4 @@
-// Package internal_test holds the map of the house: who may import whom. The
+// Package internal_test holds the map of the packages: which may import which. The
 // test compares it with the import clauses of all files.
 package internal_test
 

@@ -21,8 +21,8 @@ func parts(calls []made) (n []int) {
 	return n
 }
 
-// Texts that had to wait for the same recipient go out in one message, in order;
-// nothing waits in order to be joined.
+// Texts that had to wait for the same recipient go out in one message, in order.
+// None waits to be joined.
 func TestWaitingTextsAreJoined(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -281,8 +281,8 @@ func (o *outcomes) awaitRound(r *recipient, until time.Time) {
 	})
 }
 
-// makeRoom has what was tried of a page that takes no calls, and so cannot go to a lane, go
-// round by a retry queue where the page has too much of it, or the partition is full: the latest.
+// makeRoom moves the latest tried messages of a page that takes no calls to a retry queue,
+// if they are too many or the partition is full: they cannot go to a lane.
 func (o *outcomes) makeRoom(l *line, now time.Time) {
 	if l.fromPartition == 0 || o.ending {
 		return

@@ -219,9 +219,8 @@ func TestPauseIsNoSilence(t *testing.T) {
 	}
 }
 
-// A replica whose calls are not answered, or fail at once, gives its pages up to others
-// that fare better, within seconds, and does not come back before it is answered, in
-// another slot neither. Meanwhile its gauge says so.
+// A replica whose calls hang or fail at once gives its pages up within seconds. It comes
+// back, in any slot, only when it is answered. Meanwhile its gauge says so.
 func TestHungReplica(t *testing.T) {
 	t.Parallel()
 	const long = 30 * time.Minute // rests are over many times

@@ -15,7 +15,7 @@ import (
 // queue's arguments cannot change once it is declared. The zero value is not
 // useful.
 type Topology struct {
-	Prefix     string // default "chatclub"
+	Prefix     string // of all names
 	Partitions int    // how many queues share the events, and as many the copies; the same number in every program
 	WithShared bool   // there is the queue Shared, too
 }
@@ -137,12 +137,12 @@ func (t Topology) PartitionOf(page string) int {
 }
 
 // LanesPerPartition is the number of lanes of each partition. With 64 partitions and 50
-// pages in excess at once, 0.2 % of these find none; with 100 pages, 1.7 %. Each lane
-// is a queue more on the broker.
+// pages in excess at once, 0.2 % of these find none that is free, and share one; with 100
+// pages, 1.7 %. Each lane is a queue more on the broker.
 const LanesPerPartition = 4
 
 // Lane is the i-th lane of a partition: the queue of one page and quota class in
-// excess, for as long as it has that.
+// excess, or of a few, for as long as they have it.
 func (t Topology) Lane(partition, i int) string {
 	return fmt.Sprintf("%s.lane.%02d.%d", t.Prefix, partition, i)
 }

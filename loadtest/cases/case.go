@@ -193,10 +193,9 @@ func (s Stream) Schedule(set Setting) []load.Segment {
 // as many are allowed for. Each carries some four messages.
 const inFlight = 2 * 240 * 4
 
-// Must returns all that must hold of a part's run. Of every run nothing may be
-// lost, nothing come that nobody was to get, nothing be doubled but, for each
-// dispatcher that is killed, what is in its calls, and nothing die but of its age or
-// a sickness.
+// Must returns all that must hold of a part's run. In every run nothing may be lost,
+// misdirected or doubled, except a killed dispatcher's calls. Messages die only of age or
+// of a sickness.
 func (p Part) Must() []report.Bound {
 	kills := 0
 	for _, s := range p.Steps {

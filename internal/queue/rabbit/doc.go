@@ -12,7 +12,7 @@
 // connection. The first of the two to connect declares the topology, with one
 // wait for all of it. Later sessions do so only if something is missing. A
 // session is never repaired: any error ends it whole, and after a jittered
-// pause of 0.2 to 5 seconds the link makes the next one.
+// pause of 0.1 to 2 seconds the link makes the next one.
 //
 // A session also ends when the broker is silent: when it owes confirms and
 // sends none, or leaves most of the questions open that are asked on the
