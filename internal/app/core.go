@@ -76,12 +76,12 @@ func (s CoreSettings) checkFresh() error {
 	return nil
 }
 
-// limits returns the limits of a page, with those that are ordered; none without FLOOD_SHARE.
-func (s CoreSettings) limits(ordered message.Limits) message.Limits {
+// limits returns the bounds of one message, none without FLOOD_SHARE.
+func (s CoreSettings) limits() message.Limits {
 	if s.FloodShare == 0 {
 		return message.Limits{}
 	}
-	return ordered.Or(message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)})
+	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}
 }
 
 // CheckDatabase wants an address that names a database of a kind that package
@@ -197,7 +197,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		PublishTimeout:  s.PublishTimeout,
 		Idle:            s.RoomIdle,
 		FreshWithin:     s.FreshWithin,
-		Limits:          func(page string) message.Limits { return s.limits(book.Limits(page)) },
+		Limits:          s.limits(),
 		Language:        string(s.Language),
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      w.metrics,

@@ -4,19 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"chatclub/internal/message"
-	"chatclub/internal/orders"
 	"chatclub/internal/phrase"
-	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory/memorytest"
 	"chatclub/internal/rooms"
 	"chatclub/internal/service"
 )
@@ -61,54 +52,6 @@ func TestBadDatabaseURL(t *testing.T) {
 	if !errors.As(err, &settings) || !strings.Contains(err.Error(), "DATABASE_URL") || strings.Contains(err.Error(), password) {
 		t.Errorf("NewCore with a bad DATABASE_URL = %v, want a settings error that names it without the password", err)
 	}
-}
-
-// TestOrderedLimitsBoundMessages checks that one message takes a part of the limits that its
-// page has by order.
-func TestOrderedLimitsBoundMessages(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b, opt := given(t)
-		s := load[CoreSettings](t, "DATABASE_URL", "sqlite::memory:", "PARTITIONS", "2")
-		s.Admin.Addr = ""
-		p, err := NewCore(t.Context(), CoreConfig{Settings: s, Options: opt})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := run(t, p)
-		order := orders.Order{Kind: orders.Limit, Page: "p", Limits: message.Limits{Text: 1}}
-		if err := orders.Give(t.Context(), b, order); err != nil {
-			t.Fatal(err)
-		}
-		for i, text := range []string{"hi", "hello", strings.Repeat("word ", 1500)} {
-			time.Sleep(time.Minute) // allowances are full
-			ev := message.Event{Kind: message.KindMessage, Page: "p", ID: strconv.Itoa(i), User: strconv.Itoa(i % 2), Time: time.Now().UnixMilli(), Text: text}
-			body, err := ev.Encode()
-			if err == nil {
-				err = b.Publish(t.Context(), queue.Message{Queue: b.Topology().InboundOf("p"), ID: "p/" + ev.ID, Body: body})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait()
-		var copies []string
-		for _, m := range memorytest.Drain(t, b, b.Topology().OutboundOf("p")) {
-			o, err := message.DecodeOutbound(m.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if o.Priority() == message.PriorityCopy {
-				copies = append(copies, o.ID)
-			}
-		}
-		if diff := cmp.Diff([]string{"p/1/0"}, copies); diff != "" {
-			t.Errorf("copies of two short texts and a long one: -want +got\n%s", diff)
-		}
-		if err := r.stop(); err != nil {
-			t.Errorf("Run = %v, want nil", err)
-		}
-	})
 }
 
 func TestLanguage(t *testing.T) {

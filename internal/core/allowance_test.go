@@ -22,22 +22,21 @@ func TestSpamTakesItsShare(t *testing.T) {
 		}
 		return list
 	}
+	limits := message.Limits{Text: 300, Media: 10}
 	for _, tt := range []struct {
 		name         string
 		ev           message.Event
 		texts, media time.Duration // of the page's limits, most
 		told         map[string]string
-		leaves       bool    // the room, before each message
-		limit        float64 // of the page, texts a second
+		leaves       bool // the room, before each message
 	}{
-		{"short texts", message.Event{Text: "hi"}, 2 * time.Second, 0, map[string]string{"en": "too much at once"}, false, 300},
-		{"short texts on a small page", message.Event{Text: "hi"}, 3400 * time.Millisecond, 0, map[string]string{"en": "too much at once"}, false, 30},
-		{"long texts", message.Event{Text: strings.Repeat("word ", 1900)}, 1700 * time.Millisecond, 0, map[string]string{"pt": "foi demais de uma vez"}, false, 300},
-		{"longer texts", message.Event{Text: strings.Repeat("word ", 3900)}, 0, 0, nil, false, 300},
-		{"albums", message.Event{Attachments: files("image", 30)}, 1700 * time.Millisecond, 0, map[string]string{"es": "fue demasiado de una vez"}, false, 300},
-		{"voice messages", message.Event{Attachments: files("audio", 1)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"en": "You can send the next in 2 min."}, false, 300},
-		{"many voice files", message.Event{Attachments: files("audio", 30)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"pt": "em 2 min."}, false, 300},
-		{"leave, send a voice message", message.Event{Attachments: files("audio", 1)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"en": "You can send the next in 2 min."}, true, 300},
+		{"short texts", message.Event{Text: "hi"}, 2 * time.Second, 0, map[string]string{"en": "too much at once"}, false},
+		{"long texts", message.Event{Text: strings.Repeat("word ", 1900)}, 1700 * time.Millisecond, 0, map[string]string{"pt": "foi demais de uma vez"}, false},
+		{"longer texts", message.Event{Text: strings.Repeat("word ", 3900)}, 0, 0, nil, false},
+		{"albums", message.Event{Attachments: files("image", 30)}, 1700 * time.Millisecond, 0, map[string]string{"es": "fue demasiado de una vez"}, false},
+		{"voice messages", message.Event{Attachments: files("audio", 1)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"en": "You can send the next in 2 min."}, false},
+		{"many voice files", message.Event{Attachments: files("audio", 30)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"pt": "em 2 min."}, false},
+		{"leave, send a voice message", message.Event{Attachments: files("audio", 1)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"en": "You can send the next in 2 min."}, true},
 	} {
 		if testing.Short() && strings.Contains(tt.name, "long") {
 			continue // the others find the same errors
@@ -50,10 +49,7 @@ func TestSpamTakesItsShare(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer store.Close()
-				limits := message.Limits{Text: tt.limit, Media: 10}
-				r := newRigOn(t, newBroker(t), store, func(c *Config) {
-					c.Limits = func(page string) message.Limits { return map[string]message.Limits{"p": limits}[page] }
-				})
+				r := newRigOn(t, newBroker(t), store, func(c *Config) { c.Limits = limits })
 				stop := r.start(t)
 				for i := range 100 {
 					ev := now(fmt.Sprint("u", i), fmt.Sprint("join", i), "")
@@ -145,9 +141,7 @@ func TestCommandsTakeTheirShare(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer store.Close()
-				r := newRigOn(t, newBroker(t), store, func(c *Config) {
-					c.Limits = func(string) message.Limits { return message.Limits{Text: 30, Media: 10} }
-				})
+				r := newRigOn(t, newBroker(t), store, func(c *Config) { c.Limits = message.Limits{Text: 30, Media: 10} })
 				stop := r.start(t)
 				for i := range 100 {
 					r.say(t, now(fmt.Sprint("u", i), fmt.Sprint("name", i), fmt.Sprintf("/name %d%s", 100+i, strings.Repeat("🙂", 25))))

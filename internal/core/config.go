@@ -50,6 +50,7 @@ type Config struct {
 	PublishTimeout  time.Duration         // for the copies of one event to be confirmed; default 10 s
 	ShutdownTimeout time.Duration         // for the events in progress when Run's ctx ends; default 20 s
 	Idle            time.Duration         // the store's: how long a member may be silent; 0: for ever
+	Limits          message.Limits        // of a page, of which one message may take a part; zero: all
 	FreshWithin     time.Duration         // a message whose copies would come later is left out, whole, while its page is in excess; 0: none is
 	Language        string                // of users whose language is unknown: en, pt or es; default en
 	Registerer      prometheus.Registerer // nil: metrics go nowhere
@@ -57,9 +58,6 @@ type Config struct {
 	Tracer          *tracing.Tracer       // nil: no traces
 	Now             func() time.Time      // default time.Now
 
-	// Limits returns the limits of a page, of which one message may take a part; zero: all.
-	// May be nil.
-	Limits func(page string) message.Limits
 	// Counter counts the messages of each room, until the Core writes them to the
 	// store. Others may count with it. Default one of its own.
 	Counter *rooms.Counter
@@ -84,9 +82,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Limits == nil {
-		c.Limits = func(string) message.Limits { return message.Limits{} }
 	}
 	return c, nil
 }

@@ -138,11 +138,10 @@ func (r *relay) eventOf(ev message.Event) rooms.Event {
 	if out.Command.Kind == command.None && ev.Kind == message.KindPostback {
 		out.Command = command.Command{Kind: command.Start}
 	}
-	limits := r.cfg.Limits(ev.Page)
-	out.Line = fanout.LineTime(limits)
+	out.Line = fanout.LineTime(r.cfg.Limits)
 	if out.IsMessage() {
 		out.Time = func(copies int) (time.Duration, time.Duration) {
-			return fanout.Time(ev, out.Command.Text, limits, copies)
+			return fanout.Time(ev, out.Command.Text, r.cfg.Limits, copies)
 		}
 	}
 	return out
@@ -189,7 +188,7 @@ func (r *relay) say(in message.Event, ev rooms.Event, res rooms.Result) ([]messa
 		said = fanout.Rename(res.Was, res.Name)
 	}
 	if ev.IsMessage() && !res.Rejected && !res.Paused {
-		text, told := fanout.Say(in, res.Name, ev.Command.Text, fanout.MostOf(r.cfg.Limits(ev.Page), len(res.Relay)))
+		text, told := fanout.Say(in, res.Name, ev.Command.Text, fanout.MostOf(r.cfg.Limits, len(res.Relay)))
 		if told != "" {
 			answer.say(told, nil)
 		}
