@@ -31,7 +31,7 @@ type CoreSettings struct {
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
 	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT and FLOOD_SHARE."`
 	FreshWithin     time.Duration  `env:"FRESH_WITHIN" envDefault:"0s" doc:"While a page has more texts than it can send, core leaves out messages that would arrive later than this after they were written, for their whole room. The room is told how many. 0s: all are sent, however late. Dispatchers need FEEDBACK, and clocks must agree much better."`
-	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's limits, by order or setting, that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
+	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's LIMIT_TEXT and LIMIT_MEDIA that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
 	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none, or a list of locales, of which the first known one counts."`
 	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events of one partition held at most, of two or three kilobytes each; the same in every core. Its pages take turns with them."`
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`

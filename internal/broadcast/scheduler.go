@@ -41,7 +41,7 @@ const (
 	// claimMore is the pause before the next claim when one was not enough.
 	claimMore = 100 * time.Millisecond
 	// claimAhead is the pause after a claim by a clock that is ahead. Only people set it right.
-	claimAhead = time.Minute
+	claimAhead = 15 * time.Second
 	// maxRounds is the number of rounds in progress at a time, so that events have
 	// connections to the database. One more is for jobs whose last round failed: a page
 	// whose recipients the database does not read in time takes no place for long.

@@ -116,9 +116,8 @@ func (s *settler) tellBusy(l *line, m *held, now time.Time) []queue.Message {
 	if s.NoFeedback || now.Sub(l.traffic.busy) < busyTime/3 {
 		return nil
 	}
-	f, err := s.feedback(m, death{reason: message.FeedbackBusy, at: now})
-	if err != nil {
-		s.Log.Error("core is not told of a busy page", "err", err)
+	f, ok := s.feedback(m, death{reason: message.FeedbackBusy, at: now})
+	if !ok {
 		return nil
 	}
 	l.traffic.busy = now

@@ -77,8 +77,7 @@ func (cs *claims) owned(now time.Time) []int {
 }
 
 // open subscribes to a partition and its lanes, with this replica's priority for it.
-// The lanes come first, because the owner needs them with its first message. The broker may
-// begin with any.
+// The lanes come first, because the owner needs them with its first message.
 func (cs *claims) open(p *partition) {
 	c := &claim{partition: p, priority: cs.standing.priority(p.index)}
 	own, lanes := p.queues(cs.Broker.Topology())

@@ -130,9 +130,7 @@ func (s *settler) bury(m *held, d death) {
 	}
 	var also []queue.Message
 	if d.tell && !s.NoFeedback {
-		if f, err := s.feedback(m, d); err != nil {
-			s.Log.Error("core is not told of a recipient", "reason", d.reason, "err", err)
-		} else {
+		if f, ok := s.feedback(m, d); ok {
 			also = append(also, f)
 		}
 	}
@@ -171,7 +169,7 @@ func (s *settler) toDead(m *held, record message.Death, also ...queue.Message) {
 // may be news to the API. Its id has a digest, because a copy's id may have all of the
 // 255 bytes that AMQP takes; of the recipient, too, because one id may be used for many;
 // and of the time, because the same message may go round, or come back from the dead.
-func (s *settler) feedback(m *held, d death) (queue.Message, error) {
+func (s *settler) feedback(m *held, d death) (f queue.Message, ok bool) {
 	ev := message.Event{Kind: message.KindFeedback, Page: m.out.Page, User: m.out.To, Time: d.at.UnixMilli(), Reason: string(d.reason)}
 	switch {
 	case d.reason == message.ReasonPageStopped: // again and again, for as long as it lasts
@@ -182,11 +180,9 @@ func (s *settler) feedback(m *held, d death) (queue.Message, error) {
 		ev.Reason, ev.Until = message.FeedbackFailing, d.until.UnixMilli()
 	}
 	ev.ID = ev.Reason + "/" + digest(fmt.Sprintf("%s/%s/%d/%s", ev.Page, ev.User, ev.Time, m.out.ID))
-	body, err := ev.Encode()
-	if err != nil {
-		return queue.Message{}, err
-	}
-	return queue.Message{Queue: s.Broker.Topology().InboundOf(ev.Page), ID: ev.ID, Body: body, Headers: message.CarryTrace(nil, m.delivery.Headers)}, nil
+	f, ok = s.toCore(ev)
+	f.Headers = message.CarryTrace(nil, m.delivery.Headers)
+	return f, ok
 }
 
 // digest is a short id that is made of another one.

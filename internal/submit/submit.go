@@ -37,18 +37,14 @@ const (
 	// maxBody bounds a request: 1,000 texts of 2,000 characters of three bytes each, and
 	// the fields around them.
 	maxBody = 8 << 20
-	// maxRequests bounds the requests at a time with messages on one partition: one that is
-	// not confirmed shuts out no other, but for those that lists name beside it. One more
-	// waits for maxWait at most: at 20 ms for a confirm 400 have had a place by then.
-	maxRequests, maxWait = 8, time.Second
 	// maxMemory bounds the bodies at a time, each counted with eachMemory for what is
 	// decoded of it: clients that are slow to send small ones shut out nobody. Once that is
 	// known it is requestMemory, and messageMemory for each message.
-	maxMemory, eachMemory        = (maxRequests + 4) * (maxBody + eachMemory), requestMemory + maxBatch*messageMemory
+	maxMemory, eachMemory        = 12 * (maxBody + eachMemory), requestMemory + maxBatch*messageMemory
 	requestMemory, messageMemory = 128 << 10, 1 << 10
-	// maxWaiting bounds the part of it that waits for a place, of 140 small requests: beside
-	// a partition that is not confirmed as much is left to the others.
-	maxWaiting = 2 * (maxBody + eachMemory)
+	// maxPartition bounds those with messages on one partition, some 500 small ones: one that
+	// is not confirmed shuts out no other, but for those that lists name beside it.
+	maxPartition = 8 * (maxBody + eachMemory)
 	// publishTimeout bounds the wait for the broker's confirms.
 	publishTimeout = 10 * time.Second
 	// retryAfter is the client's pause before it tries again, in seconds.
@@ -77,13 +73,11 @@ type Config struct {
 type Handler struct {
 	cfg     Config
 	memory  *semaphore.Weighted
-	waiting *semaphore.Weighted // the part of memory whose requests wait for a place
 	backlog *backlog
 	taken   map[int]prometheus.Counter // requests by status
 
 	mu   sync.Mutex
-	busy map[int]int   // requests that are published, by partition
-	left chan struct{} // closed when one of them ends, and made again
+	busy map[int]int64 // memory of the requests that are published, by partition
 }
 
 // New returns a Handler, or an error that names the wrong field.
@@ -99,8 +93,7 @@ func New(cfg Config) (*Handler, error) {
 	}
 	set := metric.Set{Subsystem: "submit", Registerer: cfg.Registerer}
 	return &Handler{
-		cfg: cfg, memory: semaphore.NewWeighted(maxMemory), waiting: semaphore.NewWeighted(maxWaiting),
-		busy: make(map[int]int), left: make(chan struct{}),
+		cfg: cfg, memory: semaphore.NewWeighted(maxMemory), busy: make(map[int]int64),
 		taken:   metric.Counters(set.CounterVec("requests_total", "Requests to POST /messages, by the answer's status.", "status"), 202, 400, 413, 429, 503),
 		backlog: &backlog{broker: cfg.Broker, now: cfg.Now, known: make(map[int]depth)},
 	}, nil
@@ -175,61 +168,37 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 		ids[i] = o.ID
 		on[h.cfg.Broker.Topology().PartitionOf(o.Page)] = true
 	}
-	if !h.await(r.Context(), on, size) {
-		return nil, &refusal{http.StatusServiceUnavailable, "", fmt.Sprintf("%d requests for the same partition are not confirmed yet; repeat this one, or send lists of messages", maxRequests)}
+	if !h.enter(on, size) {
+		return nil, &refusal{http.StatusServiceUnavailable, "", "too many requests for the same partition are not confirmed yet"}
 	}
-	defer h.leave(on)
+	defer h.leave(on, size)
 	if no := h.backlog.check(r.Context(), list, h.cfg.MaxBacklog); no != nil {
 		return nil, no
 	}
 	return ids, h.publish(r, list)
 }
 
-// await counts a request until leave is called. It waits until there is a place for it on
-// each partition, and returns false if there is none in time.
-func (h *Handler) await(ctx context.Context, on map[int]bool, size int64) bool {
-	left, ok := h.enter(on)
-	if ok || !h.waiting.TryAcquire(size) {
-		return ok
-	}
-	defer h.waiting.Release(size)
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
-	for !ok {
-		select {
-		case <-left:
-			left, ok = h.enter(on)
-		case <-ctx.Done():
+// enter counts a request until leave is called, and returns false if there are as many as may be.
+func (h *Handler) enter(on map[int]bool, size int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for partition := range on {
+		if h.busy[partition]+size > maxPartition {
 			return false
 		}
+	}
+	for partition := range on {
+		h.busy[partition] += size
 	}
 	return true
 }
 
-// enter counts a request, unless there are as many as may be: left is closed when one of
-// all that are counted ends.
-func (h *Handler) enter(on map[int]bool) (left <-chan struct{}, ok bool) {
+func (h *Handler) leave(on map[int]bool, size int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for partition := range on {
-		if h.busy[partition] >= maxRequests {
-			return h.left, false
-		}
+		h.busy[partition] -= size
 	}
-	for partition := range on {
-		h.busy[partition]++
-	}
-	return nil, true
-}
-
-func (h *Handler) leave(on map[int]bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for partition := range on {
-		h.busy[partition]--
-	}
-	close(h.left)
-	h.left = make(chan struct{})
 }
 
 // publish publishes messages, each on its page's partition.
