@@ -215,13 +215,12 @@ func (c *Core) repeat(ctx context.Context, s step, every time.Duration, do func(
 // set a clock right, so the next try is the next step.
 func (c *Core) onTime(every time.Duration, do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		switch err := c.cfg.Store.CheckClock(ctx); {
-		case errors.Is(err, rooms.ErrAhead):
+		err := c.cfg.Store.CheckClock(ctx)
+		if errors.Is(err, rooms.ErrAhead) {
 			c.retry.note(ctx, stepPrune, err, every)
 			return nil
-		case errors.Is(err, rooms.ErrBehind):
-			c.cfg.Log.WarnContext(ctx, "clocks differ", "err", err)
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 		return do(ctx)

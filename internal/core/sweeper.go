@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +40,7 @@ func (s sweeper) run(ctx context.Context) {
 // sweep puts an event for every silent member on the queue, some at a time. A sick
 // partition keeps back none of the others' members. The error is the first one's.
 func (s sweeper) sweep(ctx context.Context) error {
-	if err := s.cfg.Store.CheckClock(ctx); err != nil && !errors.Is(err, rooms.ErrBehind) {
+	if err := s.cfg.Store.CheckClock(ctx); err != nil {
 		return err
 	}
 	var first error

@@ -3,7 +3,6 @@ package rooms
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,7 +26,7 @@ type Claim struct {
 // holder's own leases that are past their first third. It does neither by a clock that is
 // ahead, see ErrAhead: by that all leases have ended, and all deadlines have passed.
 func (bs Broadcasts) Claim(ctx context.Context, holder string, lease time.Duration) (Claim, error) {
-	if err := bs.s.CheckClock(ctx); err != nil && !errors.Is(err, ErrBehind) {
+	if err := bs.s.CheckClock(ctx); err != nil {
 		return Claim{}, fmt.Errorf("claim broadcasts: %w", err)
 	}
 	var c Claim

@@ -31,31 +31,23 @@ const peopleKept = 365 * 24 * time.Hour
 // some ten times the time of one.
 const forgetPause = 20 * time.Millisecond
 
-// maxSkew is the most by which this machine's clock and the database's may differ: more
-// than clocks that are kept together do, and far less than anything is kept.
-const maxSkew = time.Minute
+// maxAhead is the most by which a clock may be ahead of the database's: more than clocks
+// that are kept together differ, and far less than anything is kept.
+const maxAhead = time.Minute
 
-// ErrAhead and ErrBehind say that the clocks differ by more than maxSkew.
-var (
-	ErrAhead  = errors.New("this machine's clock is ahead of PostgreSQL's, or that one is behind")
-	ErrBehind = errors.New("this machine's clock is behind PostgreSQL's, or that one is ahead")
-)
+// ErrAhead says that the clocks differ by more than maxAhead.
+var ErrAhead = errors.New("this machine's clock is ahead of PostgreSQL's, or that one is behind")
 
 // CheckClock returns ErrAhead if this machine's clock is far ahead of PostgreSQL's: by it
-// what all processes keep would be old too early. It returns ErrBehind if it is far behind:
-// by it all is kept for longer. SQLite has one process.
+// what all processes keep would be old too early. SQLite has one process.
 func (s *Store) CheckClock(ctx context.Context) error {
 	if !s.postgres {
 		return nil
 	}
 	var now int64
 	err := s.do(ctx, one(nil, `SELECT (EXTRACT(EPOCH FROM now()) * 1000)::bigint`, nil, &now))
-	switch ahead := s.cfg.Now().Sub(time.UnixMilli(now)).Round(time.Second); {
-	case err != nil:
-	case ahead > maxSkew:
-		err = fmt.Errorf("%w: by %s", ErrAhead, ahead)
-	case ahead < -maxSkew:
-		err = fmt.Errorf("%w: by %s", ErrBehind, -ahead)
+	if ahead := s.cfg.Now().Sub(time.UnixMilli(now)); err == nil && ahead > maxAhead {
+		err = fmt.Errorf("%w: by %s", ErrAhead, ahead.Round(time.Second))
 	}
 	return failed("check clock", err)
 }
