@@ -33,7 +33,7 @@ type claim struct {
 	sources      []*source // the partition's first, then those of its lanes
 	lanes        []*lane
 	since        time.Time // from when this replica alone sends for its pages, as far as it knows; zero: it may not be alone
-	begun        time.Time // when its queues were asked last what they hold: after a quiet time, too, when since stays
+	begun        time.Time // when its queues were asked last what they hold: after a quiet time, too, when since stays unless something is redelivered
 	unknownSince time.Time // since when it is not known what they hold, also to the claim before; zero: it is known
 	busy         time.Time // when a message was delivered last
 	asking       bool      // the broker is asked whether this replica is outranked
@@ -76,7 +76,7 @@ type source struct {
 	known    bool            // what is in it is: something of the partition has come, or a lane's marker, or much of it; or none will
 	marker   string          // id of the marker that is in it; empty: it came
 	asked    time.Time       // when it was sent last
-	heard    time.Time       // when it delivered the first of what it did since the claim began
+	heard    time.Time       // its first delivery since claim.begun
 
 	first, last *held // unsettled messages in order of arrival
 	inHand      int   // their number

@@ -25,7 +25,7 @@ func (e *engine) arrive(m *held) {
 		e.markers.begin(s, now)
 	}
 	if m.delivery.Redelivered && (quiet || !c.ready()) && c.since.Before(c.begun) {
-		c.since = c.begun // another replica was the owner meanwhile, and may have sent just now
+		c.since = c.begun // another replica was the owner before the quiet time ended, and may have sent just now
 		e.gate.Forget(now, e.claims.pagesOf(c.partition))
 	}
 	if s.heard.Before(c.begun) {

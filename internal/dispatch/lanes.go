@@ -210,8 +210,7 @@ func (ls *lanes) overflow(l *line, now time.Time) {
 }
 
 // fails notes that a lane does not take a message. If that lasts, or too many
-// wait for it, its pages go on without it. A broker that takes nothing at all, as at an
-// alarm, says nothing of a lane.
+// wait for it, its pages go on without it. An alarm says nothing of a lane.
 func (ls *lanes) fails(s *spill, now time.Time) {
 	if ls.Broker.Ready() != nil {
 		return

@@ -124,7 +124,8 @@ func (ms *markers) goOnWithout(s *source, why string) {
 	}
 	ms.Log.Warn("the partition goes on without a queue", "queue", s.queue, "why", why)
 	if k := s.lane; k != nil {
-		if k.silent = true; ms.Broker.Ready() == nil { // else the broker takes nothing at all
+		k.silent = true
+		if ms.Broker.Ready() == nil { // else the broker takes nothing at all
 			k.failing = ms.Now()
 		}
 	}
@@ -148,7 +149,7 @@ func (ms *markers) check(c *claim, now time.Time) {
 		case now.Sub(s.asked) <= pause:
 		case s.marker != "": // it may be lost
 			ms.send(c, []*source{s})
-		case s.lane != nil && (s.lane.silent || !s.lane.failing.IsZero()): // it may serve again
+		case s.lane != nil && !s.lane.failing.IsZero(): // it may serve again
 			ms.ask(c, []*source{s}, now)
 		}
 	}

@@ -35,7 +35,7 @@ const forgetPause = 20 * time.Millisecond
 // that are kept together differ, and far less than anything is kept.
 const maxAhead = time.Minute
 
-// ErrAhead says that the clocks differ by more than maxAhead.
+// ErrAhead says that this machine's clock is more than maxAhead ahead.
 var ErrAhead = errors.New("this machine's clock is ahead of PostgreSQL's, or that one is behind")
 
 // CheckClock returns ErrAhead if this machine's clock is far ahead of PostgreSQL's: by it

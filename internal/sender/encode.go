@@ -82,7 +82,7 @@ func encode(o message.Outbound) []byte {
 func contentOf(o message.Outbound) any {
 	if len(o.Payload) > 2 { // an object that is not empty; its id goes before all else
 		id, _ := json.Marshal(o.ID) // a string always can
-		return slices.Concat([]byte(`{"metadata":`), id, []byte(","), o.Payload[1:])
+		return slices.Concat(json.RawMessage(`{"metadata":`), id, []byte(","), o.Payload[1:])
 	}
 	c := content{Metadata: o.ID}
 	switch a := o.Attachment; {

@@ -38,12 +38,12 @@ const (
 	// the fields around them.
 	maxBody = 8 << 20
 	// maxMemory bounds the bodies at a time, each counted with eachMemory for what is
-	// decoded of it: clients that are slow to send small ones shut out nobody. Once that is
-	// known it is requestMemory, and messageMemory for each message.
+	// decoded of it, and once a body is read with requestMemory, and messageMemory for each
+	// message: a dozen clients that are slow to send small ones shut out nobody.
 	maxMemory, eachMemory        = 12 * (maxBody + eachMemory), requestMemory + maxBatch*messageMemory
 	requestMemory, messageMemory = 128 << 10, 1 << 10
-	// maxPartition bounds those with messages on one partition, some 500 small ones: one that
-	// is not confirmed shuts out no other, but for those that lists name beside it.
+	// maxPartition bounds the bodies with messages on one partition, some 500 small ones. A
+	// partition that is not confirmed shuts out no other, but for those that lists name beside it.
 	maxPartition = 8 * (maxBody + eachMemory)
 	// publishTimeout bounds the wait for the broker's confirms.
 	publishTimeout = 10 * time.Second

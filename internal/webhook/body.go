@@ -18,7 +18,6 @@ const (
 	firstRead = 4 << 10
 	// made counts the memory of events and messages, as a multiple of their body. Measured
 	// until the confirm: 1.3 for long texts, 4.3 for short ones, 6.4 for these with Config.All.
-	// Split takes more for a moment.
 	made = 2
 	// memoryEach is the memory of bodies for each of MaxInFlight: a full batch of
 	// 1,000 short texts.

@@ -178,9 +178,6 @@ func (m *Mover) take() (items []*Item, ended bool) {
 func (m *Mover) pass(ctx context.Context, items []*Item) {
 	items = m.split(items)
 	failed, err := m.try(ctx, publishTimeout, items)
-	for len(failed) > 0 && ctx.Err() == nil && m.cfg.Broker.Ready() != nil { // it was no queue's fault
-		failed, err = m.try(ctx, publishTimeout, failed)
-	}
 	if len(failed) == 0 {
 		return
 	}
@@ -360,14 +357,29 @@ func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*Item)
 	return true
 }
 
-// try publishes items once, when the broker is ready. While it is silent a delivery could
-// not be acknowledged, and would come again; an alarm is no fault of a queue. It returns
-// those to try again, in order, and the first one's error.
+// try publishes items when the broker is ready. While it is silent a delivery could not be
+// acknowledged, and would come again; an alarm is no fault of a queue, so it tries until
+// there is none. It returns those to try again later, in order, and the first one's error.
 func (m *Mover) try(ctx context.Context, timeout time.Duration, items []*Item) (failed []*Item, first error) {
-	if len(items) == 0 {
-		return nil, nil
+	for len(items) > 0 {
+		m.waitReady(ctx)
+		var errs []error
+		if failed, errs = m.once(ctx, timeout, items); len(failed) == 0 {
+			return nil, nil
+		}
+		if m.cfg.Broker.Ready() == nil || ctx.Err() != nil {
+			for i, it := range failed {
+				m.notify(Blocked, errs[i], it)
+			}
+			return failed, errs[0]
+		}
+		items = failed
 	}
-	m.waitReady(ctx)
+	return nil, nil
+}
+
+// once publishes items once, and returns those that no queue took, with their errors.
+func (m *Mover) once(ctx context.Context, timeout time.Duration, items []*Item) (failed []*Item, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	transfers := make([]queue.Transfer, len(items))
@@ -386,14 +398,10 @@ func (m *Mover) try(ctx context.Context, timeout time.Duration, items []*Item) (
 			m.cfg.Log.Error("message cannot be moved; it stays", "id", it.Delivery.ID, "queue", it.Delivery.Queue, "err", err)
 			m.notify(Failed, err, it)
 		default:
-			failed = append(failed, it)
-			m.notify(Blocked, err, it)
-			if first == nil {
-				first = err
-			}
+			failed, errs = append(failed, it), append(errs, err)
 		}
 	}
-	return failed, first
+	return failed, errs
 }
 
 func (m *Mover) notify(s State, err error, items ...*Item) {
