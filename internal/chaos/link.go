@@ -83,6 +83,11 @@ func (l *Link) Cut() {
 	l.dead = true
 	subs := l.subs
 	l.mu.Unlock()
+	for _, s := range subs { // first: what is dead settles nothing while its queues go to others one by one
+		if s, ok := s.(interface{ Sever() }); ok {
+			s.Sever()
+		}
+	}
 	for _, s := range subs {
 		_ = s.Close() // never fails
 	}

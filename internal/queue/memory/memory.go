@@ -428,9 +428,7 @@ func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out.Out() 
 // Close ends the subscription. The deliveries that it held go back in their order, behind
 // earlier returns, once the broker has heard of it.
 func (s *subscription) Close() error {
-	s.queue.mu.Lock()
-	s.closeLocked()
-	s.queue.mu.Unlock()
+	s.Sever()
 	s.broker.net.To(s.queue.name, 0, func() {
 		s.queue.mu.Lock()
 		defer s.queue.mu.Unlock()
@@ -438,6 +436,13 @@ func (s *subscription) Close() error {
 		s.queue.pumpLocked()
 	})
 	return nil
+}
+
+// Sever makes what was delivered stale. Close does the rest.
+func (s *subscription) Sever() {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	s.closeLocked()
 }
 
 // Outranked implements queue.Subscription: a consumer that ends here is gone.

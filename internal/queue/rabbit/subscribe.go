@@ -78,6 +78,9 @@ func (s *subscription) Close() error {
 	return nil
 }
 
+// Sever has it end, and does not wait for that as Close does.
+func (s *subscription) Sever() { s.end() }
+
 // Outranked implements queue.Subscription.
 func (s *subscription) Outranked() { s.outranked.Store(true) }
 
