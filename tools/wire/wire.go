@@ -5,10 +5,12 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -42,6 +44,9 @@ func New(addr, network, server string) (*Wire, error) {
 	return w, nil
 }
 
+// heldTime is the longest wait for a port that was free.
+const heldTime = 2 * time.Second
+
 // Up takes connections, after Down too.
 func (w *Wire) Up() error {
 	w.mu.Lock()
@@ -50,6 +55,11 @@ func (w *Wire) Up() error {
 		return nil
 	}
 	l, err := net.Listen("tcp", w.Addr) //nolint:noctx // returns at once
+	// A program that is just being started holds for a moment the ports that this one had open.
+	for end := time.Now().Add(heldTime); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); {
+		time.Sleep(heldTime / 100)
+		l, err = net.Listen("tcp", w.Addr) //nolint:noctx // returns at once
+	}
 	if err != nil {
 		return fmt.Errorf("listen before the server: %w", err)
 	}

@@ -98,3 +98,18 @@ func TestWire(t *testing.T) {
 		}
 	}
 }
+
+// A port that a program still holds, which is just being started, is waited for.
+func TestHeldPort(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { _ = l.Close() })
+	w, err := wire.New(l.Addr().String(), "tcp", echo(t))
+	if err != nil {
+		t.Fatalf("New() = %v, want nil once the port is free", err)
+	}
+	w.Close()
+}
