@@ -3,6 +3,7 @@ package broadcast
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,7 +80,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestClockAhead checks that a scheduler whose clock is ahead asks once a minute whether that
+// TestClockAhead checks that a scheduler whose clock is ahead asks now and then whether that
 // is over, and then goes on.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
@@ -103,6 +104,36 @@ func TestClockAhead(t *testing.T) {
 		if got := testutil.ToFloat64(r.scheduler.metrics.failures); got > 41 {
 			t.Errorf("failures in ten minutes = %v, want at most 41", got)
 		}
+	})
+}
+
+// TestClockJumpsAhead checks that broadcasts outlive a clock that is ahead of their deadlines for
+// a while.
+func TestClockJumpsAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		db := newStore(t, "sqlite::memory:", nil)
+		r := newRigOn(t, newBroker(t), db, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+		r.members(t, "p", 40)
+		r.store.before = func(method string) error {
+			if (method == "claim" || method == "next") && ahead.Load() > 0 {
+				return fmt.Errorf("%s: %w", method, rooms.ErrAhead)
+			}
+			return nil
+		}
+		stop := r.start(t)
+		r.add(t, to("p", "a", 1))
+		time.Sleep(5 * time.Second)
+		ahead.Store(int64(2 * time.Hour))
+		time.Sleep(time.Minute)
+		if got := len(r.take(t)); got < 4 || got > 7 {
+			t.Errorf("messages before the clock jumped = %d, want those of five seconds", got)
+		}
+		ahead.Store(0)
+		time.Sleep(2 * time.Minute)
+		stop()
+		r.wantEnded(t, 1, 0, 0)
 	})
 }
 

@@ -35,15 +35,13 @@ func (s *Scheduler) work(ctx, work context.Context, j *job) {
 func (s *Scheduler) round(ctx, work context.Context, j *job) bool {
 	now := s.cfg.Now()
 	n, from := j.allowed(now)
-	switch {
-	case !now.Before(j.Deadline):
-		return s.advance(ctx, work, j, now, j.progress(from, rooms.BroadcastExpired))
-	case n == 0:
+	expired := !now.Before(j.Deadline) // by this clock, which NextRecipients checks
+	if n == 0 && !expired {
 		j.next = from
 		return true
 	}
 	j.next = now.Add(roundEvery) // unless it has progress
-	if !s.partitions.isOpen(j.queue) {
+	if !expired && !s.partitions.isOpen(j.queue) {
 		return true
 	}
 	answer, err := s.cfg.Store.NextRecipients(ctx, s.holder, j.Broadcast, n+1) // one more, to see the end
@@ -57,6 +55,8 @@ func (s *Scheduler) round(ctx, work context.Context, j *job) bool {
 		j.Cursor, j.Queued, j.Due = answer.Cursor, answer.Queued, answer.Due
 		j.next = latest(j.next, j.Due)
 		return true
+	case expired:
+		return s.advance(ctx, work, j, now, j.progress(from, rooms.BroadcastExpired))
 	case answer.Paused:
 		return true
 	}

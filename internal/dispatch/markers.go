@@ -123,11 +123,8 @@ func (ms *markers) goOnWithout(s *source, why string) {
 		return
 	}
 	ms.Log.Warn("the partition goes on without a queue", "queue", s.queue, "why", why)
-	if k := s.lane; k != nil {
-		k.silent = true
-		if ms.Broker.Ready() == nil { // else the broker takes nothing at all
-			k.failing = ms.Now()
-		}
+	if k := s.lane; k != nil && ms.Broker.Ready() == nil { // else the broker takes nothing at all
+		k.failing, k.silent = ms.Now(), true
 	}
 	ms.lanes.know(s)
 }

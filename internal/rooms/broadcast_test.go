@@ -243,6 +243,9 @@ func TestClockAheadClaimsNothing(t *testing.T) {
 	refuse("a new one")
 	claim(t, s, "x")
 	refuse("another's")
+	if r, err := fast.Broadcasts().NextRecipients(t.Context(), "x", b, 1); !errors.Is(err, ErrAhead) || r.Held {
+		t.Errorf("NextRecipients of its own two hours ahead = %+v, %v, want %v", r, err, ErrAhead)
+	}
 	b.Cursor, b.Queued = "a", 1
 	if state, err := s.Broadcasts().Advance(t.Context(), "x", Progress{b, ""}); state != BroadcastRunning || err != nil {
 		t.Errorf("Advance by its holder = %q, %v, want %q", state, err, BroadcastRunning)

@@ -82,8 +82,11 @@ type Recipients struct {
 }
 
 // NextRecipients returns at most limit recipients of a broadcast, those behind its
-// Cursor, in one round trip.
+// Cursor, or ErrAhead as Claim does.
 func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, b Broadcast, limit int) (Recipients, error) {
+	if err := bs.s.CheckClock(ctx); err != nil {
+		return Recipients{}, failed("select recipients", err)
+	}
 	var answer Recipients
 	err := bs.s.do(ctx, query{
 		sql: `

@@ -145,10 +145,10 @@ func (t *liteTx) run(ctx context.Context, queries ...query) error {
 	if !t.open {
 		// A transaction that reads first and writes later would fail at once if
 		// another process wrote in between. IMMEDIATE waits for the lock at BEGIN.
+		t.open = true // also if it fails: then end rolls back what the last one may have left
 		if _, err := t.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
-		t.open = true
 	}
 	for _, q := range queries {
 		if err := t.query(ctx, q); err != nil {

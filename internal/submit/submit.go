@@ -42,9 +42,9 @@ const (
 	// message: a dozen clients that are slow to send small ones shut out nobody.
 	maxMemory, eachMemory        = 12 * (maxBody + eachMemory), requestMemory + maxBatch*messageMemory
 	requestMemory, messageMemory = 128 << 10, 1 << 10
-	// maxPartition bounds the bodies with messages on one partition, some 500 small ones. A
-	// partition that is not confirmed shuts out no other, but for those that lists name beside it.
-	maxPartition = 8 * (maxBody + eachMemory)
+	// maxPartition bounds the bodies with messages on one partition, some 140 small ones. Five
+	// that are not confirmed shut out no other, but for those that lists name beside them.
+	maxPartition = 2 * (maxBody + eachMemory)
 	// publishTimeout bounds the wait for the broker's confirms.
 	publishTimeout = 10 * time.Second
 	// retryAfter is the client's pause before it tries again, in seconds.
@@ -168,18 +168,18 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 		ids[i] = o.ID
 		on[h.cfg.Broker.Topology().PartitionOf(o.Page)] = true
 	}
-	if !h.enter(on, size) {
+	if !h.count(on, size) {
 		return nil, &refusal{http.StatusServiceUnavailable, "", "too many requests for the same partition are not confirmed yet"}
 	}
-	defer h.leave(on, size)
+	defer h.count(on, -size)
 	if no := h.backlog.check(r.Context(), list, h.cfg.MaxBacklog); no != nil {
 		return nil, no
 	}
 	return ids, h.publish(r, list)
 }
 
-// enter counts a request until leave is called, and returns false if there are as many as may be.
-func (h *Handler) enter(on map[int]bool, size int64) bool {
+// count counts a request's size, negative at its end, and returns false if it has no place.
+func (h *Handler) count(on map[int]bool, size int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for partition := range on {
@@ -191,14 +191,6 @@ func (h *Handler) enter(on map[int]bool, size int64) bool {
 		h.busy[partition] += size
 	}
 	return true
-}
-
-func (h *Handler) leave(on map[int]bool, size int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for partition := range on {
-		h.busy[partition] -= size
-	}
 }
 
 // publish publishes messages, each on its page's partition.

@@ -356,7 +356,7 @@ func (r *rig) postMany(n int) (wait func() map[int]int) {
 // A client that sends many requests at once, as by Promise.all, is served if the broker is well.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{20, 400} {
+	for _, n := range []int{20, fit} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)
 			r.broker.confirm = 20 * time.Millisecond
@@ -386,6 +386,34 @@ func TestRequestsAreBounded(t *testing.T) {
 	if a := r.post(`{"page":"3","to":"7","text":"hi"}`, "more"); a.code != 202 {
 		t.Errorf("answer after them %+v, want 202", a)
 	}
+}
+
+// Five partitions that are not confirmed shut out no other, however many requests wait for them.
+func TestSickPartitions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	sick := make(map[string]bool)
+	var pages []string
+	for i := 0; len(pages) < 5; i++ {
+		if page := fmt.Sprint(i); !sick[r.top.OutboundOf(page)] {
+			sick[r.top.OutboundOf(page)], pages = true, append(pages, page)
+		}
+	}
+	release := r.hold(fit, pages...)
+	waits := r.broker.waits
+	r.broker.waits, r.chunked = nil, true
+	for i := range 100 {
+		page := fmt.Sprint("other", i)
+		want := 202
+		if sick[r.top.OutboundOf(page)] {
+			want = 503
+		}
+		if a := r.post(`{"page":"`+page+`","to":"7","text":"hi"}`, ""); a.code != want {
+			t.Errorf("answer for a page of partition %s %+v, want %d", r.top.OutboundOf(page), a, want)
+		}
+	}
+	r.broker.waits = waits
+	release()
 }
 
 // A partition that is not confirmed shuts out no other, however many requests wait for it.

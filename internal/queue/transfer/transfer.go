@@ -299,10 +299,9 @@ func (m *Mover) unblock(ctx context.Context, name string) {
 // go out, so that the list does not grow with every lost connection.
 func (m *Mover) head(name string, alone bool) []*Item {
 	m.mu.Lock()
-	live, stale := sift(m.blocked[name])
+	live := m.liveLocked(m.blocked[name])
 	m.blocked[name] = live
 	m.mu.Unlock()
-	m.notify(Stale, nil, stale...)
 	n := min(batch, len(live))
 	if alone {
 		n = min(1, n)
@@ -310,26 +309,24 @@ func (m *Mover) head(name string, alone bool) []*Item {
 	return live[:n:n]
 }
 
-// sift separates the stale items from the others.
-func sift(items []*Item) (live, stale []*Item) {
+// liveLocked returns the items that are not stale.
+func (m *Mover) liveLocked(items []*Item) (live []*Item) {
 	for _, it := range items {
 		if it.Delivery.Stale() {
-			stale = append(stale, it)
+			m.notify(Stale, nil, it)
 		} else {
 			live = append(live, it)
 		}
 	}
-	return live, stale
+	return live
 }
 
 // waitReady waits until the broker is ready. What has become stale goes out meanwhile.
 func (m *Mover) waitReady(ctx context.Context) {
 	for m.cfg.Broker.Ready() != nil && backoff.Sleep(ctx, readyPause) {
 		m.mu.Lock()
-		live, stale := sift(m.inbox)
-		m.inbox = live
+		m.inbox = m.liveLocked(m.inbox)
 		m.mu.Unlock()
-		m.notify(Stale, nil, stale...)
 	}
 }
 
