@@ -995,6 +995,36 @@ func testAlarm(t *testing.T, long time.Duration) {
 	})
 }
 
+// An alarm says nothing of lanes: after one in which a partition has begun without them, what
+// comes to it again waits for what an owner between has put into one.
+func TestLanesAfterAnAlarm(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		alarm := func(on bool) { r.only().link.with(func(l *link) { l.alarm = on }) }
+		alarm(true)
+		r.text("page0", "ann")
+		r.sleep(sickLane + 5*time.Second)
+		if len(r.waits("page0")) != 1 {
+			t.Fatal("the partition has not begun: nothing is tested")
+		}
+		alarm(false)
+		r.sleep(quietTime + time.Second)
+		lane := r.top.Lane(r.top.PartitionOf("page0"), 0)
+		between, err := r.broker.Consume(lane, queue.ConsumeOptions{Prefetch: 1000, Priority: math.MaxInt32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.put(lane, r.copyOf("page0", message.ClassText, "ann"))
+		r.text("page0", "ann")
+		r.sleep(time.Second)
+		if err := between.Close(); err != nil {
+			t.Error(err)
+		}
+		r.sleep(10 * time.Second)
+		r.checkSentOnce()
+	})
+}
+
 // The marker of a new owner that comes to the owner before, which still has the lane, is
 // sent again.
 func TestMarkerComesToTheOwnerBefore(t *testing.T) {
