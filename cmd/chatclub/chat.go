@@ -108,7 +108,7 @@ func (c *chat) balance(r rest) error {
 	counts.Expected += int64(r.left + r.dead)
 	counts.Excused -= int64(r.left + r.dead)
 	fmt.Fprintf(c.out, "%s left on queues %d dead %d\n", counts.Line("lost"), r.left, r.dead)
-	counts.Duplicated -= min(counts.Duplicated, c.explained())
+	counts.Duplicated -= c.explained()
 	err := counts.Err()
 	if c.whole && counts.Accepted == 0 {
 		err = errors.Join(err, errors.New("nothing was accepted"))

@@ -132,7 +132,7 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	s.log.InfoContext(ctx, "chatclub listens", "page", ln.Addr().String(), "platform", fake, "admin", admin.Addr(), "webhook", hook)
 	fmt.Fprintf(s.stdout, "chatclub is running: open http://%s\n", ln.Addr())
 	chat := &chat{
-		crowd: crowd, api: api, ready: s.isReady, explained: shown.Explained, say: shown.Say, length: length, settle: s.SettleTimeout, out: s.stdout,
+		crowd: crowd, api: api, ready: s.isReady, explained: func() int64 { return shown.Verdict().Explained }, say: shown.Say, length: length, settle: s.SettleTimeout, out: s.stdout,
 		begun: fmt.Sprintf("%s, %s, %d people; metrics and the operators' API are at http://%s, the platform at http://%s",
 			console.Plural(s.Dispatchers, "dispatcher", "dispatchers"), console.Plural(s.Pages, "page", "pages"), crowd.People(), admin.Addr(), fake),
 	}

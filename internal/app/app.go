@@ -19,7 +19,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -44,8 +43,6 @@ type Options struct {
 	// Log takes the log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say; the admin
 	// server can change the level.
 	Log *slog.Logger
-	// Now is the clock. Nil: time.Now.
-	Now func() time.Time
 
 	ownsBroker bool              // for tests: Broker is closed as one from AMQP_URL is
 	logLevel   *service.LogLevel // of a Log that was made; nil: it cannot be changed
@@ -57,9 +54,6 @@ func (o Options) withDefaults(s ProgramSettings) Options {
 	}
 	if o.Log == nil {
 		o.Log, o.logLevel = service.NewLogger(s.Log, os.Stderr)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	return o
 }

@@ -152,7 +152,6 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		FloodLimit:  s.FloodLimit,
 		FloodPeriod: s.FloodPeriod,
 		FloodShare:  s.FloodShare,
-		Now:         w.Now,
 	})
 	if err != nil {
 		return nil, &service.SettingsError{Faults: []error{service.Named("DATABASE_URL", err)}}
@@ -168,7 +167,6 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		Registerer:      w.metrics,
 		Log:             w.Log,
 		Tracer:          w.trace,
-		Now:             w.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -182,7 +180,6 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		Orders:     book.Page,
 		MaxRate:    float64(s.LimitText),
 		Log:        w.Log,
-		Now:        w.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -203,7 +200,6 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		Registerer:      w.metrics,
 		Log:             w.Log,
 		Tracer:          w.trace,
-		Now:             w.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -139,7 +139,6 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 		Registerer:      w.metrics,
 		Log:             w.Log,
 		Tracer:          w.trace,
-		Now:             w.Now,
 		Random:          cfg.Random,
 	})
 	if err != nil {
@@ -168,7 +167,6 @@ func (w *wiring) sender(cfg DispatcherConfig) (dispatch.Caller, error) {
 		AppSecret:   s.AppSecret.Reveal(), CallTimeout: s.CallTimeout,
 		Registerer: w.metrics,
 		Tracer:     w.trace,
-		Now:        w.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -95,7 +95,6 @@ func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) 
 		Registerer:     w.metrics,
 		Log:            w.Log,
 		Tracer:         w.trace,
-		Now:            w.Now,
 	})
 	if err != nil {
 		return nil, err

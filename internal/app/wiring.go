@@ -73,7 +73,7 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 
 // submits adds POST /messages to the admin pages.
 func (w *wiring) submits(maxBacklog int) error {
-	h, err := submit.New(submit.Config{Broker: w.Broker, MaxBacklog: maxBacklog, Registerer: w.metrics, Log: w.Log, Now: w.Now})
+	h, err := submit.New(submit.Config{Broker: w.Broker, MaxBacklog: maxBacklog, Registerer: w.metrics, Log: w.Log})
 	w.pages[submit.Pattern] = h
 	return err
 }

@@ -36,8 +36,7 @@ func Divert(t queue.Topology, msgs []queue.Message) []queue.Message {
 	return msgs
 }
 
-// WorkerConfig is the configuration of a Worker. All fields must be set, but for Random
-// and Now.
+// WorkerConfig is the configuration of a Worker. All fields must be set, but for Random.
 type WorkerConfig struct {
 	Broker   queue.Broker
 	Caller   Caller
@@ -50,8 +49,7 @@ type WorkerConfig struct {
 	MessageTTL      time.Duration // a message older than this is not sent
 	ShutdownTimeout time.Duration // how long Run waits for calls when it ends
 
-	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
-	Now    func() time.Time // nil: time.Now
+	Random func() float64 // nil: math/rand; [0, 1), safe for concurrent use
 }
 
 const (
@@ -118,14 +116,11 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	if cfg.Random == nil {
 		cfg.Random = rand.Float64
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	w := &Worker{
 		WorkerConfig: cfg, slots: semaphore.NewWeighted(int64(cfg.MaxInFlight)),
 		pages: make(map[excess.Key]*pageCalls), lines: make(map[recipient][]*job),
 		mover: transfer.New(transfer.Config{
-			Broker: cfg.Broker, Log: cfg.Log, Now: cfg.Now, Random: cfg.Random,
+			Broker: cfg.Broker, Log: cfg.Log, Now: time.Now, Random: cfg.Random,
 			Notify: func(transfer.Event) {}, // an item that is not moved goes back with its subscription
 		}),
 	}
@@ -263,7 +258,7 @@ func (w *Worker) claim(ctx context.Context, j *job) bool {
 // ask asks the strategy about a message, unless it is of no use to send that. A
 // message that is not to wait, and not to be sent, has been moved.
 func (w *Worker) ask(ctx context.Context, j *job) Decision {
-	now := w.Now()
+	now := time.Now()
 	w.mu.Lock()
 	latency := w.latency
 	w.mu.Unlock()
@@ -295,7 +290,7 @@ func (w *Worker) checkWaiting(p *pageCalls) {
 	over := p.gated && n > most
 	w.mu.Unlock()
 	if over {
-		w.Strategy.Overflow(w.Now(), p.key, n)
+		w.Strategy.Overflow(time.Now(), p.key, n)
 	}
 }
 
@@ -309,7 +304,7 @@ func (w *Worker) fly(p *pageCalls, n int) {
 
 // settle settles a message by its call's outcome, or says when it is sent again.
 func (w *Worker) settle(j *job, r sender.Result) (pause time.Duration, again bool) {
-	pause = w.Strategy.Done(w.Now(), j.page.key, j.retry, limitResult(r.Outcome))
+	pause = w.Strategy.Done(time.Now(), j.page.key, j.retry, limitResult(r.Outcome))
 	if j.retry && r.Outcome != sender.PageThrottled {
 		j.retry = false // Done has counted it out
 	}

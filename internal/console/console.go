@@ -88,7 +88,6 @@ type Config struct {
 	Demo   Demo                            // nil: it stands beside a deployment
 	Every  time.Duration                   // between two looks of Run; default 250 ms
 	Client *http.Client                    // nil: one of its own
-	Now    func() time.Time                // nil: time.Now
 }
 
 // Console looks at the dispatchers while Run runs, or when Look is called, and serves
@@ -116,18 +115,15 @@ func New(c Config) (*Console, error) {
 	if c.Every == 0 {
 		c.Every = 250 * time.Millisecond
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	if c.Client == nil {
 		c.Client = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext}}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Console{cfg: c, merger: newMerger(), started: c.Now(), changed: make(chan struct{})}
+	k := &Console{cfg: c, merger: newMerger(), started: time.Now(), changed: make(chan struct{})}
 	if c.Demo == nil && c.Token != "" {
-		k.login = newLogin(c.Token, c.Now, c.Log)
+		k.login = newLogin(c.Token, c.Log)
 	}
 	if c.Dead != nil {
 		k.letters = &Dead{Count: -1}
@@ -185,7 +181,7 @@ func (k *Console) State() State {
 
 // look makes the next state of the replicas' answers.
 func (k *Console) look(answers []answer) {
-	now := k.cfg.Now()
+	now := time.Now()
 	s := State{Now: now, Started: k.started, ReadOnly: true, Strategy: "chatclub", Actions: []Action{}, Receipts: []Receipt{}, Markers: []Marker{}}
 	var counts map[string]Counts
 	var shown []string

@@ -32,13 +32,12 @@ const (
 type login struct {
 	password string
 	key      []byte
-	now      func() time.Time
 	log      *slog.Logger
 	slots    chan struct{} // holds an element for each attempt in progress
 }
 
-func newLogin(password string, now func() time.Time, log *slog.Logger) *login {
-	l := &login{password: password, key: make([]byte, sha256.Size), now: now, log: log, slots: make(chan struct{}, maxLogins)}
+func newLogin(password string, log *slog.Logger) *login {
+	l := &login{password: password, key: make([]byte, sha256.Size), log: log, slots: make(chan struct{}, maxLogins)}
 	_, _ = rand.Read(l.key) // it never fails
 	return l
 }
@@ -63,7 +62,7 @@ func (l *login) isIn(r *http.Request) bool {
 		return false
 	}
 	end := time.Unix(unix, 0)
-	return l.now().Before(end) && hmac.Equal([]byte(c.Value), []byte(l.sign(end)))
+	return time.Now().Before(end) && hmac.Equal([]byte(c.Value), []byte(l.sign(end)))
 }
 
 // cookie sets or, with age -1, removes the session's cookie. SameSite keeps it from
@@ -97,7 +96,7 @@ func (l *login) enter(w http.ResponseWriter, r *http.Request) {
 	// every password.
 	got, want := sha256.Sum256([]byte(given.Password)), sha256.Sum256([]byte(l.password))
 	if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
-		l.cookie(w, r, l.sign(l.now().Add(sessionTime)), int(sessionTime/time.Second))
+		l.cookie(w, r, l.sign(time.Now().Add(sessionTime)), int(sessionTime/time.Second))
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}

@@ -170,13 +170,6 @@ func (d *Demo) Verdict() console.Verdict {
 	}
 }
 
-// Explained returns the number of copies that a killed dispatcher may have doubled.
-func (d *Demo) Explained() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.explained
-}
-
 func (d *Demo) totals() ledger.Counts { return d.cfg.API.Ledger().Totals() }
 
 // lostTime is the time with nothing held after which awaited copies count as lost.

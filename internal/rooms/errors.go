@@ -66,16 +66,10 @@ func checkKey(field, value string) error {
 	return nil
 }
 
-// maxWord bounds the users' other words. Names and codes are far shorter.
-const maxWord = 512
-
 // checkWord is checkKey for a value that may be empty.
 func checkWord(field, value string) error {
 	if value == "" {
 		return nil
-	}
-	if len(value) > maxWord {
-		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrData, field, len(value), maxWord)
 	}
 	return checkKey(field, value)
 }
