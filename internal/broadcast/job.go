@@ -15,7 +15,7 @@ import (
 
 const (
 	// roundEvery is the time between two rounds of a broadcast, unless its rate
-	// is lower. A round costs three round trips to PostgreSQL.
+	// is lower. A round costs two round trips to the database.
 	roundEvery = time.Second
 	// maxLag is the lag behind its rate that a broadcast makes up for: a round that is
 	// half a second late loses nothing.

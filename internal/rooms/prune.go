@@ -40,16 +40,19 @@ var ErrAhead = errors.New("this machine's clock is ahead of PostgreSQL's, or tha
 
 // CheckClock returns ErrAhead if this machine's clock is far ahead of PostgreSQL's: by it
 // what all processes keep would be old too early. SQLite has one process.
-func (s *Store) CheckClock(ctx context.Context) error {
+func (s *Store) CheckClock(ctx context.Context) error { return failed("check clock", s.doOnTime(ctx)) }
+
+// doOnTime reads by some queries, and checks the clock in the same round trip.
+func (s *Store) doOnTime(ctx context.Context, queries ...query) error {
 	if !s.postgres {
-		return nil
+		return s.do(ctx, queries...)
 	}
 	var now int64
-	err := s.do(ctx, one(nil, `SELECT (EXTRACT(EPOCH FROM now()) * 1000)::bigint`, nil, &now))
+	err := s.do(ctx, append(queries, one(nil, `SELECT (EXTRACT(EPOCH FROM now()) * 1000)::bigint`, nil, &now))...)
 	if ahead := s.cfg.Now().Sub(time.UnixMilli(now)); err == nil && ahead > maxAhead {
 		err = fmt.Errorf("%w: by %s", ErrAhead, ahead.Round(time.Second))
 	}
-	return failed("check clock", err)
+	return err
 }
 
 // Prune deletes the events received before that time, and old counts, names, reports
