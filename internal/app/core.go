@@ -173,13 +173,12 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	}
 	book := orders.NewBook()
 	operators, err := operator.New(operator.Config{
-		Store:      store,
-		Broadcasts: store.Broadcasts(),
-		Scheduler:  scheduler,
-		Give:       func(ctx context.Context, o orders.Order) error { return orders.Give(ctx, w.Broker, o) },
-		Orders:     book.Page,
-		MaxRate:    float64(s.LimitText),
-		Log:        w.Log,
+		Store:     store,
+		Scheduler: scheduler,
+		Give:      func(ctx context.Context, o orders.Order) error { return orders.Give(ctx, w.Broker, o) },
+		Orders:    book.Page,
+		MaxRate:   float64(s.LimitText),
+		Log:       w.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -110,7 +110,7 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := h.cfg.Broadcasts.Get(r.Context(), q.ID)
+	stored, err := h.cfg.Store.Broadcasts().Get(r.Context(), q.ID)
 	if errors.Is(err, rooms.ErrUnknown) {
 		stored, err = h.addBroadcast(r.Context(), q)
 	}
@@ -126,7 +126,7 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 // addBroadcast returns the broadcast that is stored under the id. That is another
 // one if it was stored in between.
 func (h *Handler) addBroadcast(ctx context.Context, q BroadcastRequest) (rooms.Broadcast, error) {
-	recipients, err := h.cfg.Broadcasts.Audience(ctx, q.Page, q.Room)
+	recipients, err := h.cfg.Store.Broadcasts().Audience(ctx, q.Page, q.Room)
 	if err != nil && q.Room != 0 {
 		return rooms.Broadcast{}, unknown(err, "room", "unknown on this page")
 	}
@@ -156,7 +156,7 @@ func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := h.cfg.Broadcasts.List(r.Context(), r.URL.Query().Get("page"), limit)
+	stored, err := h.cfg.Store.Broadcasts().List(r.Context(), r.URL.Query().Get("page"), limit)
 	if err != nil {
 		return nil, unknown(err, "page", "unknown")
 	}
@@ -164,7 +164,7 @@ func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 }
 
 func (h *Handler) getBroadcast(r *http.Request) (any, error) {
-	b, err := h.cfg.Broadcasts.Get(r.Context(), r.PathValue("id"))
+	b, err := h.cfg.Store.Broadcasts().Get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, unknown(err, "broadcast", "unknown")
 	}

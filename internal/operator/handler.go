@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"time"
 
+	"chatclub/internal/broadcast"
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
 	"chatclub/internal/rooms"
@@ -40,40 +41,26 @@ type Store interface {
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
 	FindEvents(ctx context.Context, page, id string) ([]rooms.EventView, error)
 	Reports(ctx context.Context, page string, after rooms.ReportView, limit int) ([]rooms.ReportView, error)
+	Broadcasts() rooms.Broadcasts
 }
 
-// Broadcasts is the part of rooms.Broadcasts that a Handler needs. Each method is
-// described there.
-type Broadcasts interface {
-	Audience(ctx context.Context, page string, room int) (int, error)
-	Get(ctx context.Context, id string) (rooms.Broadcast, error)
-	List(ctx context.Context, page string, limit int) ([]rooms.Broadcast, error)
-}
-
-// Scheduler begins and stops broadcasts. *broadcast.Scheduler is one.
-type Scheduler interface {
-	Add(ctx context.Context, b rooms.Broadcast) (rooms.Broadcast, error)
-	Stop(ctx context.Context, id string) (rooms.Broadcast, error)
-}
-
-// Config is the configuration of a Handler. Store, Broadcasts, Scheduler, Give and Orders
-// must be set.
+// Config is the configuration of a Handler. Store, Scheduler, Give and Orders must
+// be set.
 type Config struct {
-	Store      Store
-	Broadcasts Broadcasts
-	Scheduler  Scheduler
-	Give       func(context.Context, orders.Order) error // has every dispatcher and core obey an order
-	Orders     func(page string) *orders.Page            // the orders about a page, nil if there are none
-	MaxRate    float64                                   // messages per second that the platform takes for one page, in texts; 0: any number
-	Log        *slog.Logger                              // nil: no log
-	Now        func() time.Time                          // default time.Now
+	Store     Store
+	Scheduler *broadcast.Scheduler
+	Give      func(context.Context, orders.Order) error // has every dispatcher and core obey an order
+	Orders    func(page string) *orders.Page            // the orders about a page, nil if there are none
+	MaxRate   float64                                   // messages per second that the platform takes for one page, in texts; 0: any number
+	Log       *slog.Logger                              // nil: no log
+	Now       func() time.Time                          // default time.Now
 }
 
 // withDefaults returns c with its defaults filled in, or an error that names the missing
 // fields.
 func (c Config) withDefaults() (Config, error) {
-	if c.Store == nil || c.Broadcasts == nil || c.Scheduler == nil || c.Give == nil || c.Orders == nil {
-		return c, errors.New("Store, Broadcasts, Scheduler, Give and Orders must be set")
+	if c.Store == nil || c.Scheduler == nil || c.Give == nil || c.Orders == nil {
+		return c, errors.New("Store, Scheduler, Give and Orders must be set")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

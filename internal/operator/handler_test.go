@@ -60,7 +60,7 @@ func newRig(t testing.TB) *rig {
 		t.Fatal(err)
 	}
 	book := orders.NewBook()
-	h, err := New(Config{Store: s, Broadcasts: s.Broadcasts(), Scheduler: scheduler, Give: giveTo(book), Orders: book.Page, MaxRate: 300})
+	h, err := New(Config{Store: s, Scheduler: scheduler, Give: giveTo(book), Orders: book.Page, MaxRate: 300})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,9 +379,8 @@ func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	good := newRig(t).handler.cfg
 	for name, change := range map[string]func(*Config){
-		"Store":      func(c *Config) { c.Store = nil },
-		"Broadcasts": func(c *Config) { c.Broadcasts = nil },
-		"Scheduler":  func(c *Config) { c.Scheduler = nil },
+		"Store":     func(c *Config) { c.Store = nil },
+		"Scheduler": func(c *Config) { c.Scheduler = nil },
 	} {
 		cfg := good
 		change(&cfg)

@@ -86,10 +86,7 @@ func (bs Broadcasts) Get(ctx context.Context, id string) (Broadcast, error) {
 	var b Broadcast
 	found := false
 	err := bs.s.do(ctx, loadBroadcast(id, &b, &found))
-	if err == nil && !found {
-		err = ErrUnknown
-	}
-	return b, failed("select broadcast", classify(err))
+	return b, failed("select broadcast", classify(orUnknown(err, found)))
 }
 
 // List returns at most limit broadcasts of a page, of all pages if page is
@@ -102,10 +99,7 @@ func (bs Broadcasts) List(ctx context.Context, page string, limit int) ([]Broadc
 		SELECT id, page, room, '', rate, deadline, created, recipients, state, cursor, queued, due
 		FROM broadcasts WHERE page = $1 OR $1 = '' ORDER BY created DESC, id DESC LIMIT $2`,
 		[]any{page, int64(limit)}, scanBroadcast))
-	if err == nil && page != "" && !exists && len(list) == 0 {
-		err = ErrUnknown
-	}
-	return list, failed("select broadcasts", classify(err))
+	return list, failed("select broadcasts", classify(orUnknown(err, page == "" || exists || len(list) > 0)))
 }
 
 // Stop stops a broadcast and reports whether it was running. Queued
@@ -115,9 +109,7 @@ func (bs Broadcasts) Stop(ctx context.Context, id string) (b Broadcast, stopped 
 	err = bs.s.do(ctx, query{
 		sql: `UPDATE broadcasts SET state = 'stopped' WHERE id = $1 AND state = 'running'`, args: []any{id}, affected: &affected,
 	}, loadBroadcast(id, &b, &found))
-	if err == nil && !found {
-		err = ErrUnknown
-	}
+	err = orUnknown(err, found)
 	return b, err == nil && affected > 0, failed("stop broadcast", classify(err))
 }
 
@@ -152,8 +144,5 @@ func (bs Broadcasts) Audience(ctx context.Context, page string, room int) (int, 
 	}
 	from, args := bs.audience(page, room)
 	err := bs.s.do(ctx, known, one(nil, `SELECT COUNT(*)`+from, args, &n))
-	if err == nil && !exists {
-		err = ErrUnknown
-	}
-	return n, failed("count audience", classify(err))
+	return n, failed("count audience", classify(orUnknown(err, exists)))
 }

@@ -45,6 +45,14 @@ func failed(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// orUnknown returns err, or ErrUnknown if there is none and nothing was found.
+func orUnknown(err error, found bool) error {
+	if err == nil && !found {
+		return ErrUnknown
+	}
+	return err
+}
+
 // maxKey bounds page, user and event ids. Messenger's are at most about 110
 // bytes. Two of 512 bytes together are below the bound of PostgreSQL's B-tree
 // (2,704 bytes).

@@ -12,10 +12,7 @@ import "context"
 // ErrUnknown if the page has no such user. Idempotent.
 func (s *Store) Forget(ctx context.Context, page, psid string) error {
 	found, err := s.forget(ctx, page, psid, never)
-	if err == nil && !found {
-		err = ErrUnknown
-	}
-	return failed("forget user", classify(err))
+	return failed("forget user", classify(orUnknown(err, found)))
 }
 
 // forget forgets a user unless it has written since idle. It reports whether there

@@ -59,13 +59,10 @@ func (s *Store) Reports(ctx context.Context, page string, after ReportView, limi
 			return err
 		},
 	})
-	if err == nil && !exists {
-		err = ErrUnknown
-	}
 	for i := range list {
 		list[i].Texts = append([]ReportedText{}, texts[list[i].ID]...) // not nil: JSON has []
 	}
-	return list, failed("select reports", classify(err))
+	return list, failed("select reports", classify(orUnknown(err, exists)))
 }
 
 // ErrUnknown says that there is no such user, page, room or broadcast.

@@ -255,8 +255,5 @@ func (s *Store) Rooms(ctx context.Context, page string, after, limit int) ([]Roo
 			v.Opened = time.UnixMilli(opened).UTC()
 			return err
 		}))
-	if err == nil && !exists {
-		err = ErrUnknown
-	}
-	return list, failed("select rooms", err)
+	return list, failed("select rooms", orUnknown(err, exists))
 }
