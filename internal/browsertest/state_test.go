@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
+	"time"
 
 	"chatclub/internal/console"
 )
@@ -63,4 +65,41 @@ func (s *system) await(what string, ok func(console.State) bool) (last console.S
 func (s *system) state() console.State {
 	s.t.Helper()
 	return s.await("there is a state", func(console.State) bool { return true })
+}
+
+// measured is the longest time until the figures of the machine include a moment: package
+// demo takes them every 5 s, looks once a second whether it is time, and the next state has
+// them.
+const measured = 7 * time.Second
+
+// watchMachine notes from now on why the figures are worth little. The function that it
+// returns waits until the machine is measured up to a moment, and returns the last reason;
+// "" if there was none. It may be called once.
+func (s *system) watchMachine() (busyUntil func(moment time.Time) string) {
+	moments, ended := make(chan time.Time, 1), make(chan error, 1)
+	why := ""
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		var end time.Time
+		ended <- s.states(func(x console.State) bool {
+			if x.Machine != "" {
+				why = x.Machine
+			}
+			select {
+			case moment := <-moments:
+				end = moment.Add(measured)
+			default:
+			}
+			return end.IsZero() || x.Now.Before(end)
+		})
+	})
+	s.t.Cleanup(watching.Wait) // the end of the test ends it, unless it was asked
+	return func(moment time.Time) string {
+		s.t.Helper()
+		moments <- moment
+		if err := <-ended; err != nil {
+			s.t.Fatalf("wait until the machine is measured: %v", err)
+		}
+		return why
+	}
 }
