@@ -250,11 +250,11 @@ func (b *tab) logIn() {
 }
 
 // arrives waits for a condition on the next document: until it is there, what is asked
-// of the old one may fail.
+// of the old one may fail. The condition may be a promise.
 func (b *tab) arrives(what, condition string) {
 	b.t.Helper()
 	eventually(b.t, what, func() bool {
-		there, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](condition))
+		there, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](condition, chromedp.EvalAwaitPromise))
 		return err == nil && there
 	})
 }
@@ -271,16 +271,22 @@ func (w *watched) fromAnotherSite(b *tab, id string) {
 	defer evil.Close()
 	for path, body := range map[string]string{"/dead/purge": `{"before":"2026-01-01T00:00:00Z"}`, "/actions/pause": `{"page":"` + watchedPage + `"}`} {
 		b.run("open the other site", chromedp.Navigate(evil.URL))
-		b.run("post from it", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(async () => {
+		// What Navigate waited for may have been the last of the form's document.
+		b.arrives("the other site is there", fmt.Sprintf(`location.origin === %q && document.readyState === "complete"`, evil.URL))
+		// The document may still be replaced meanwhile; then it posts again.
+		b.arrives("the posts are answered", fmt.Sprintf(`(async () => {
 			await fetch(%[1]q, { method: "POST", mode: "no-cors", credentials: "include", body: %[2]q });
 			await fetch(%[1]q, { method: "POST", credentials: "include", headers: { "Content-Type": "application/json" }, body: %[2]q }).catch(() => {});
+			return true;
+		})()`, w.page.URL+path, body))
+		b.run("submit a form", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => {
 			const form = document.body.appendChild(document.createElement("form"));
 			form.action = %[1]q; form.method = "POST"; form.enctype = "text/plain";
 			const field = form.appendChild(document.createElement("input"));
 			field.name = %[2]q.slice(0, -1) + ',"reason":"'; field.value = '"}';
 			form.submit();
-		})()`, w.page.URL+path, body), chromedp.EvalAwaitPromise))
-		b.arrives("the form is refused", `document.body?.innerText.includes("requests from another site are refused")`)
+		})()`, w.page.URL+path, body)))
+		b.arrives("the form is refused", `document.readyState === "complete" && document.body?.innerText.includes("requests from another site are refused")`)
 	}
 	b.forgive("status of 403")
 	b.forgive("net::ERR_FAILED") // CORS blocks it
