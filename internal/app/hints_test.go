@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,7 +51,9 @@ func saturated(t *testing.T, seed uint64, latency string, hints fakeapi.RetryAft
 		b := memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 4})
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
-		for range 2 {
+		for i := range uint64(2) {
+			var mu sync.Mutex
+			rng := rand.New(rand.NewPCG(seed, i))
 			send, err := sender.New(sender.Config{
 				BaseURL: "http://fake/v23.0", Tokens: sender.StaticTokens(map[string]string{"1": "token-1"}), Transport: api.Transport(),
 				MaxInFlight: 1024, CallTimeout: 10 * time.Second, Registerer: prometheus.NewRegistry(),
@@ -63,6 +66,11 @@ func saturated(t *testing.T, seed uint64, latency string, hints fakeapi.RetryAft
 				Broker: b, Sender: send, Limits: func(string) message.Limits { return message.Limits{Text: 300, Media: 10} }, Log: slog.New(slog.DiscardHandler),
 				Registerer: prometheus.NewRegistry(), MaxInFlight: 1024, JoinTexts: 1, MaxAttempts: 8, MessageTTL: time.Hour,
 				ShutdownTimeout: 20 * time.Second,
+				Random: func() float64 {
+					mu.Lock()
+					defer mu.Unlock()
+					return rng.Float64()
+				},
 			})
 			if err != nil {
 				t.Fatal(err)

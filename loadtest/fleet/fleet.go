@@ -75,7 +75,7 @@ type Config struct {
 	Options  Options
 	Topology queue.Topology
 	Pages    []string // ids of the pages that messages may be for
-	Seed     uint64   // of the platform
+	Seed     uint64   // of the platform, and of the dispatchers without Random
 	Log      *slog.Logger
 
 	// AMQP is the address of a RabbitMQ, whose queues of the topology are deleted
@@ -88,7 +88,7 @@ type Config struct {
 	// judge, who must find out a caller that cheats. nil: none.
 	Wrap func(dispatch.Caller) dispatch.Caller
 	// Random returns a dispatcher's source of random numbers in [0, 1), which
-	// must be safe for concurrent use. nil: math/rand.
+	// must be safe for concurrent use. nil: of the seed.
 	Random func() func() float64
 }
 

@@ -81,7 +81,7 @@ func (d *Dispatcher) Kill() error {
 // NewLocal makes a Local without dispatchers.
 func NewLocal(ctx context.Context, cfg Config) (_ *Local, err error) {
 	if cfg.Random == nil {
-		cfg.Random = func() func() float64 { return rand.Float64 }
+		cfg.Random = seeded(cfg.Seed)
 	}
 	cfg.Topology.WithShared = cfg.Options.shares()
 	l := &Local{cfg: cfg}
@@ -103,6 +103,21 @@ func NewLocal(ctx context.Context, cfg Config) (_ *Local, err error) {
 		return nil, errors.Join(fmt.Errorf("the broker is not ready: %w", err), l.broker.Close())
 	}
 	return l, nil
+}
+
+// seeded makes a source for one dispatcher after another. Equal seeds make equal ones.
+func seeded(seed uint64) func() func() float64 {
+	n := uint64(0)
+	return func() func() float64 {
+		var mu sync.Mutex
+		n++
+		rng := rand.New(rand.NewPCG(seed, n))
+		return func() float64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return rng.Float64()
+		}
+	}
 }
 
 // connect opens a connection to the broker, which counts in reg. In memory there is
