@@ -29,8 +29,14 @@ func TestMessageCanBeFollowed(t *testing.T) {
 	if last.ID == "" {
 		t.Fatal("core's log names no event with 4 copies")
 	}
-	queued := d.webhook.lines(t, "event queued", last.ID)
-	received := d.cores[0].lines(t, "event received", last.ID)
+	var queued, received []line
+	program.Eventually(t, last.ID+" is in the logs of webhook and core", func() error {
+		queued, received = d.webhook.lines(t, "event queued", last.ID), d.cores[0].lines(t, "event received", last.ID)
+		if len(queued) == 0 || len(received) == 0 {
+			return fmt.Errorf("queued %d times, received %d times", len(queued), len(received))
+		}
+		return nil
+	})
 	if len(queued) != 1 || len(received) != 1 {
 		t.Errorf("event %q: queued %d times, received %d times, want once each", last.ID, len(queued), len(received))
 	}
