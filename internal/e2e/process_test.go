@@ -87,9 +87,7 @@ func notReady(t *testing.T, ps ...*process) {
 			return nil
 		})
 		for _, path := range []string{"/healthz", "/metrics"} {
-			if err := p.status(path); err != nil {
-				t.Errorf("%s while not ready: %v", p.Name, err)
-			}
+			program.Eventually(t, p.Name+" answers "+path+" while not ready", func() error { return p.status(path) })
 		}
 	}
 }
