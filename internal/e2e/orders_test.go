@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -68,7 +69,36 @@ func TestOrdersOnRabbitMQ(t *testing.T) {
 	for _, page := range pages {
 		order(t, d.dispatchers[0], http.MethodPut, page, "limits", fmt.Sprintf(`{"text":%d}`, limit))
 	}
-	time.Sleep(2 * time.Second)
+	program.Eventually(t, "every dispatcher that has a page goes by the ordered limit", func() error {
+		ordered := 0
+		for _, p := range d.dispatchers {
+			code, body, err := get("http://" + p.admin + "/pages")
+			var status struct {
+				Pages []struct {
+					Class string
+					Limit float64
+				}
+			}
+			if err == nil {
+				err = json.Unmarshal([]byte(body), &status)
+			}
+			if err != nil || code != http.StatusOK {
+				return fmt.Errorf("GET /pages = %d %s, %w", code, body, err)
+			}
+			for _, page := range status.Pages {
+				if page.Class == "text" && page.Limit != limit {
+					return fmt.Errorf("%s: %s", p.Name, body)
+				} else if page.Class == "text" {
+					ordered++
+				}
+			}
+		}
+		if ordered < len(pages) {
+			return fmt.Errorf("%d pages with the ordered limit", ordered)
+		}
+		return nil
+	})
+	time.Sleep(time.Second) // calls are in flight
 	limited("at first")
 
 	ordered := time.Now()
