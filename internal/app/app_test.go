@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,8 @@ import (
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/service"
+	"chatclub/tools/private"
+	"chatclub/tools/program"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -197,28 +200,40 @@ func TestCloseFreesTheAddresses(t *testing.T) {
 	t.Parallel()
 	_, opt := given(t)
 	s := webhookSettings(t)
+	ports, err := private.Ports(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, free := fmt.Sprint("127.0.0.1:", ports[0]), fmt.Sprint("127.0.0.1:", ports[1])
+	s.Admin.Addr, s.HTTPAddr = taken, free
 	first, err := NewWebhook(t.Context(), WebhookConfig{Settings: s, Options: opt})
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, free := first.AdminAddr(), first.HTTPAddr()
 	if err := first.http.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.HTTPAddr, s.Admin.Addr = free, taken
+	// A program that is just being started holds for a moment the ports that this one had open.
 	for range 2 { // the second time the first left nothing behind
-		p, err := NewWebhook(t.Context(), WebhookConfig{Settings: s, Options: opt})
-		if err == nil || p != nil || !strings.Contains(err.Error(), taken) {
-			t.Fatalf("NewWebhook with ADMIN_ADDR in use = %v, %v, want an error that names %s", p, err, taken)
-		}
+		program.Eventually(t, free+" is free", func() error {
+			p, err := NewWebhook(t.Context(), WebhookConfig{Settings: s, Options: opt})
+			if err != nil && strings.Contains(err.Error(), free) {
+				return err
+			}
+			if err == nil || p != nil || !strings.Contains(err.Error(), taken) {
+				t.Fatalf("NewWebhook with ADMIN_ADDR in use = %v, %v, want an error that names %s", p, err, taken)
+			}
+			return nil
+		})
 	}
 	if err := first.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
-	second, err := NewWebhook(t.Context(), WebhookConfig{Settings: s, Options: opt})
-	if err != nil {
-		t.Fatalf("NewWebhook at addresses that were closed = %v, want nil", err)
-	}
+	var second *Program
+	program.Eventually(t, "the addresses that were closed are free", func() (err error) {
+		second, err = NewWebhook(t.Context(), WebhookConfig{Settings: s, Options: opt})
+		return err
+	})
 	if err := errors.Join(second.Close(), second.Close()); err != nil {
 		t.Errorf("Close twice = %v, want nil", err)
 	}
