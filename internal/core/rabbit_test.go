@@ -90,6 +90,9 @@ func (o *onRabbit) note(d *queue.Delivery) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if d.Redelivered && o.seen[d.ID] > 0 {
+		return // the broker's: the acknowledgement was lost
+	}
 	o.seen[d.ID]++
 	key := out.Page + "/" + out.To
 	if n < o.last[key] {
