@@ -254,19 +254,16 @@ func (l *link) setBlocked(reason string, s *session) {
 	if s.writer == nil {
 		return
 	}
-	was := ""
-	l.set(func() { was, l.blocked = l.blocked, reason })
-	if (was == "") == (reason == "") {
-		return
-	}
-	if reason == "" {
+	switch was := l.isBlocked(); {
+	case was && reason == "":
 		s.writer.progress.touch() // the alarm kept back its confirms: that was no stall
 		l.metrics.blocked.Set(0)
 		l.cfg.Log.Info("broker unblocked")
-		return
+	case !was && reason != "":
+		l.metrics.blocked.Set(1)
+		l.cfg.Log.Warn("broker blocked", "reason", reason)
 	}
-	l.metrics.blocked.Set(1)
-	l.cfg.Log.Warn("broker blocked", "reason", reason)
+	l.set(func() { l.blocked = reason }) // whoever sees it finds the gauge set
 }
 
 func (l *link) isBlocked() bool {
