@@ -81,6 +81,10 @@ func openWhileDown(t *testing.T, server *rabbittest.Server) *rabbit.Broker {
 	if err := b.Ready(); err == nil {
 		t.Error("Ready() = nil without a server, want an error")
 	}
+	eventually(t, "both connections were tried", func() (string, bool) {
+		state := fmt.Sprint(b.Ready())
+		return state, strings.Count(state, "connection refused") == 2
+	})
 	err := publishFor(t, b, "early", 300*time.Millisecond)
 	if !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Publish(no server) = %v, want %v and %v", err, queue.ErrUnavailable, context.DeadlineExceeded)
@@ -166,13 +170,17 @@ func serverQueueWithoutLeader(t *testing.T, server *rabbittest.Server) {
 		d := receive(t, s)
 		list = append(list, queue.Transfer{Delivery: d, To: []queue.Message{{Queue: to, ID: d.ID}}})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	errs := queue.TransferAll(ctx, b, list)
+	ended := make(chan []error, 1)
+	go func() { ended <- queue.TransferAll(ctx, b, list) }()
+	awaitQueued(t, b, top.Outbound(1), queue.Info{Ready: 2})
+	publish(t, b, top.Outbound(1), "last") // a queue confirms in order: both are confirmed, too
+	cancel()
+	errs := <-ended
 	if errs[0] != nil || !errors.Is(errs[1], queue.ErrUnavailable) || errs[2] != nil {
 		t.Errorf("TransferAll() = %v, want %v of the second alone", errs, queue.ErrUnavailable)
 	}
-	awaitQueued(t, b, top.Outbound(1), queue.Info{Ready: 2})
 	server.Ctl("eval", "sys:resume("+leader+").")
 	if errs := queue.TransferAll(t.Context(), b, list[1:2]); errs[0] != nil {
 		t.Errorf("TransferAll(the second again) = %v, want nil", errs[0])
@@ -200,11 +208,7 @@ func serverRepeats(t *testing.T, server *rabbittest.Server) {
 			t.Fatalf("Publish(no leader) = %v, want %v", err, queue.ErrUnavailable)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	if err := b.Publish(ctx, queue.Message{Queue: top.Outbound(1), ID: "other"}); err != nil {
-		t.Errorf("Publish(another queue) = %v, want nil", err)
-	}
+	publish(t, b, top.Outbound(1), "other")
 	server.Ctl("eval", "sys:resume("+leader+").")
 	publish(t, b, top.Outbound(0), "last")
 	awaitQueued(t, b, top.Outbound(0), queue.Info{Ready: 3})
