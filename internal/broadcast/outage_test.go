@@ -192,7 +192,11 @@ func TestSlowPages(t *testing.T) {
 				page = "slow" + page
 			}
 			r.members(t, page, people)
-			r.add(t, to(page, page, rate))
+			b := to(page, page, rate)
+			if i < slow {
+				b.Deadline = time.Now().Add(15 * time.Second) // which ends it all the same
+			}
+			r.add(t, b)
 		}
 		stop := r.start(t)
 		// Each slow page has one of the places for ten seconds, once. From then on they
@@ -205,5 +209,6 @@ func TestSlowPages(t *testing.T) {
 		for i := range slow {
 			rec.wantOnce(t, fmt.Sprintf("slowp%02d", i), 0)
 		}
+		r.wantEnded(t, others, slow, 0)
 	})
 }

@@ -85,7 +85,7 @@ func (s *flakyStore) NextRecipients(ctx context.Context, holder string, b rooms.
 	if err := s.fail("next"); err != nil {
 		return rooms.Recipients{}, err
 	}
-	if s.slow != "" && strings.HasPrefix(b.Page, s.slow) {
+	if limit > 0 && s.slow != "" && strings.HasPrefix(b.Page, s.slow) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		<-ctx.Done()

@@ -44,19 +44,24 @@ func (s *Scheduler) round(ctx, work context.Context, j *job) bool {
 	if !expired && !s.partitions.isOpen(j.queue) {
 		return true
 	}
-	answer, err := s.cfg.Store.NextRecipients(ctx, s.holder, j.Broadcast, n+1) // one more, to see the end
+	limit := n + 1 // one more, to see the end
+	if expired {
+		limit = 0
+	}
+	answer, err := s.cfg.Store.NextRecipients(ctx, s.holder, j.Broadcast, limit)
 	switch {
 	case err != nil:
 		s.fail(ctx, j, now, err)
 		return true
 	case !answer.Held:
 		return false
+	case expired:
+		j.Cursor, j.Queued, j.Due = answer.Cursor, answer.Queued, answer.Due
+		return s.advance(ctx, work, j, now, j.progress(from, rooms.BroadcastExpired))
 	case answer.Cursor != j.Cursor, answer.Due.After(j.Due.Add(time.Millisecond)): // another core had it, or its page is busy
 		j.Cursor, j.Queued, j.Due = answer.Cursor, answer.Queued, answer.Due
 		j.next = latest(j.next, j.Due)
 		return true
-	case expired:
-		return s.advance(ctx, work, j, now, j.progress(from, rooms.BroadcastExpired))
 	case answer.Paused:
 		return true
 	}

@@ -221,7 +221,7 @@ func TestPauseStopDeadline(t *testing.T) {
 }
 
 // TestBusyPage checks that a busy page's broadcast waits, that it does not catch
-// up, and that others do not wait.
+// up, that its deadline ends it, and that others do not wait.
 func TestBusyPage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,6 +232,9 @@ func TestBusyPage(t *testing.T) {
 		stop := r.start(t)
 		r.add(t, to("p", "busy", 10))
 		r.add(t, to("q", "free", 10))
+		late := to("p", "late", 1)
+		late.Deadline = time.Now().Add(6 * time.Second)
+		r.add(t, late)
 		time.Sleep(2500 * time.Millisecond)
 		for range 10 { // the last delay ends at 14.5 s
 			if err := r.db.DelayBroadcasts(t.Context(), "p", time.Now().Add(3*time.Second)); err != nil {
@@ -239,6 +242,7 @@ func TestBusyPage(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
+		r.wantEnded(t, 1, 1, 0) // "free", and "late" while the page is busy
 		if got := len(rec.of("busy")); got > 26 {
 			t.Errorf("messages of the busy page's broadcast = %d, want what 2.5 s allow", got)
 		}

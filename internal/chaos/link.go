@@ -83,7 +83,9 @@ func (l *Link) Cut() {
 	l.dead = true
 	subs := l.subs
 	l.mu.Unlock()
-	for _, s := range subs { // first: what is dead settles nothing while its queues go to others one by one
+	// First, for what is dead settles nothing while its queues go to others one by one. On
+	// RabbitMQ this takes a moment.
+	for _, s := range subs {
 		if s, ok := s.(interface{ Sever() }); ok {
 			s.Sever()
 		}

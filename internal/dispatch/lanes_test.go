@@ -1007,6 +1007,11 @@ func TestLanesAfterAnAlarm(t *testing.T) {
 		if len(r.waits("page0")) != 1 {
 			t.Fatal("the partition has not begun: nothing is tested")
 		}
+		r.text("page0", "ann")
+		r.sleep(time.Second)
+		if len(r.waits("page0")) != 2 {
+			t.Error("after a quiet time it waits again for lanes that can have got nothing")
+		}
 		alarm(false)
 		r.sleep(quietTime + time.Second)
 		lane := r.top.Lane(r.top.PartitionOf("page0"), 0)

@@ -47,7 +47,8 @@ func (ms *markers) begin(from *source, now time.Time) {
 	for _, s := range c.sources {
 		if k := s.lane; k != nil {
 			ms.lanes.abandon(k)
-			if s.known = k.silent; !s.known { // else nobody can have put anything there
+			// Nobody can have put anything there while the lane, or the broker, takes nothing.
+			if s.known = k.silent && (!k.failing.IsZero() || ms.Broker.Ready() != nil); !s.known {
 				k.failing = time.Time{} // it is found out again
 			}
 		} else {
@@ -123,8 +124,11 @@ func (ms *markers) goOnWithout(s *source, why string) {
 		return
 	}
 	ms.Log.Warn("the partition goes on without a queue", "queue", s.queue, "why", why)
-	if k := s.lane; k != nil && ms.Broker.Ready() == nil { // else the broker takes nothing at all
-		k.failing, k.silent = ms.Now(), true
+	if k := s.lane; k != nil {
+		k.silent = true
+		if ms.Broker.Ready() == nil { // else the broker takes nothing at all
+			k.failing = ms.Now()
+		}
 	}
 	ms.lanes.know(s)
 }

@@ -323,10 +323,8 @@ func (r *rig) hold(n int, pages ...string) (release func()) {
 					r.Errorf("answer %+v, want 202", a)
 				}
 			})
+			<-r.broker.waiting
 		}
-	}
-	for range cap(r.broker.waiting) {
-		<-r.broker.waiting
 	}
 	r.broker.mu.Lock()
 	r.broker.waiting = nil // nobody awaits more
