@@ -35,7 +35,7 @@ func (s *Scheduler) work(ctx, work context.Context, j *job) {
 func (s *Scheduler) round(ctx, work context.Context, j *job) bool {
 	now := s.cfg.Now()
 	n, from := j.allowed(now)
-	expired := !now.Before(j.Deadline) // by this clock, which NextRecipients checks
+	expired := !now.Before(j.Deadline) // by this clock: NextRecipients fails if it is ahead
 	if n == 0 && !expired {
 		j.next = from
 		return true
@@ -46,7 +46,7 @@ func (s *Scheduler) round(ctx, work context.Context, j *job) bool {
 	}
 	limit := n + 1 // one more, to see the end
 	if expired {
-		limit = 0
+		limit = 0 // only what is stored
 	}
 	answer, err := s.cfg.Store.NextRecipients(ctx, s.holder, j.Broadcast, limit)
 	switch {

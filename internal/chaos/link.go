@@ -83,8 +83,8 @@ func (l *Link) Cut() {
 	l.dead = true
 	subs := l.subs
 	l.mu.Unlock()
-	// First, for what is dead settles nothing while its queues go to others one by one. On
-	// RabbitMQ this takes a moment.
+	// First all at once, because the dead settles nothing while Close gives its queues to
+	// others one by one. RabbitMQ's deliveries become stale a moment later.
 	for _, s := range subs {
 		if s, ok := s.(interface{ Sever() }); ok {
 			s.Sever()

@@ -47,7 +47,7 @@ func (ms *markers) begin(from *source, now time.Time) {
 	for _, s := range c.sources {
 		if k := s.lane; k != nil {
 			ms.lanes.abandon(k)
-			// Nobody can have put anything there while the lane, or the broker, takes nothing.
+			// A silent lane had nothing, and nobody puts anything there while it, or the broker, takes nothing.
 			if s.known = k.silent && (!k.failing.IsZero() || ms.Broker.Ready() != nil); !s.known {
 				k.failing = time.Time{} // it is found out again
 			}

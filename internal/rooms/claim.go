@@ -82,7 +82,7 @@ type Recipients struct {
 }
 
 // NextRecipients returns at most limit recipients of a broadcast, those behind its
-// Cursor, in one round trip; or ErrAhead as Claim does.
+// Cursor, in one round trip. Like Claim it returns ErrAhead by a clock that is ahead.
 func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, b Broadcast, limit int) (Recipients, error) {
 	var answer Recipients
 	err := bs.s.doOnTime(ctx, query{

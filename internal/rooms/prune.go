@@ -42,7 +42,7 @@ var ErrAhead = errors.New("this machine's clock is ahead of PostgreSQL's, or tha
 // what all processes keep would be old too early. SQLite has one process.
 func (s *Store) CheckClock(ctx context.Context) error { return failed("check clock", s.doOnTime(ctx)) }
 
-// doOnTime reads by some queries, and checks the clock in the same round trip.
+// doOnTime runs queries that read. On PostgreSQL it checks the clock, in the same round trip.
 func (s *Store) doOnTime(ctx context.Context, queries ...query) error {
 	if !s.postgres {
 		return s.do(ctx, queries...)

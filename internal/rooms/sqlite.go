@@ -143,9 +143,9 @@ type liteTx struct {
 
 func (t *liteTx) run(ctx context.Context, queries ...query) error {
 	if !t.open {
+		t.open = true // also if BEGIN fails: end rolls back what an earlier transaction may have left
 		// A transaction that reads first and writes later would fail at once if
 		// another process wrote in between. IMMEDIATE waits for the lock at BEGIN.
-		t.open = true // also if it fails: then end rolls back what the last one may have left
 		if _, err := t.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}

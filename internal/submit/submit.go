@@ -43,7 +43,7 @@ const (
 	maxMemory, eachMemory        = 12 * (maxBody + eachMemory), requestMemory + maxBatch*messageMemory
 	requestMemory, messageMemory = 128 << 10, 1 << 10
 	// maxPartition bounds the bodies with messages on one partition, some 140 small ones. Five
-	// that are not confirmed shut out no other, but for those that lists name beside them.
+	// partitions that confirm nothing shut out no other, but for those that lists name beside them.
 	maxPartition = 2 * (maxBody + eachMemory)
 	// publishTimeout bounds the wait for the broker's confirms.
 	publishTimeout = 10 * time.Second
@@ -178,7 +178,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 	return ids, h.publish(r, list)
 }
 
-// count counts a request's size, negative at its end, and returns false if it has no place.
+// count adds a request's size to its partitions, or takes it off if it is negative. It
+// returns false, and adds nothing, if one has no room.
 func (h *Handler) count(on map[int]bool, size int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -44,7 +44,7 @@ func New(addr, network, server string) (*Wire, error) {
 	return w, nil
 }
 
-// heldTime is the longest wait for a port that was free.
+// heldTime is the longest wait for a port that is still in use.
 const heldTime = 2 * time.Second
 
 // Up takes connections, after Down too.
@@ -55,7 +55,7 @@ func (w *Wire) Up() error {
 		return nil
 	}
 	l, err := net.Listen("tcp", w.Addr) //nolint:noctx // returns at once
-	// A program that is just being started holds for a moment the ports that this one had open.
+	// A child that is just being started holds for a moment the ports that we had open.
 	for end := time.Now().Add(heldTime); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); {
 		time.Sleep(heldTime / 100)
 		l, err = net.Listen("tcp", w.Addr) //nolint:noctx // returns at once

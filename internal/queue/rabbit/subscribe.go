@@ -78,7 +78,7 @@ func (s *subscription) Close() error {
 	return nil
 }
 
-// Sever has it end, and does not wait for that as Close does.
+// Sever is Close without the wait.
 func (s *subscription) Sever() { s.end() }
 
 // Outranked implements queue.Subscription.

@@ -309,7 +309,7 @@ func (m *Mover) head(name string, alone bool) []*Item {
 	return live[:n:n]
 }
 
-// liveLocked returns the items that are not stale.
+// liveLocked returns the items that are not stale, and notifies of the others.
 func (m *Mover) liveLocked(items []*Item) (live []*Item) {
 	for _, it := range items {
 		if it.Delivery.Stale() {
