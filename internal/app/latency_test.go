@@ -48,6 +48,8 @@ func (b *batches) Send(ctx context.Context, _ message.Outbound) sender.Result {
 	return r
 }
 
+func (*batches) Ask(context.Context, string) sender.Result { return sender.Result{Outcome: sender.Sent} }
+
 func (b *batches) Reach(context.Context) error { return nil }
 
 // TestLatencySettings: after 128 calls, 64 at a time and a fifth of them slow, as many may be

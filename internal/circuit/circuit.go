@@ -1,3 +1,28 @@
+// Package circuit judges who cannot be sent to: a person, an event, a page, the whole API.
+// The messages of a scope that is judged wait or are dead, and nobody else's.
+//
+// # Rule
+//
+//  1. A failed call is a witness against each wider scope that may be the cause: its event,
+//     page, permission, block, app or API.
+//  2. It is none if its person, or its event, had failed before while the page accepted
+//     others: who is known to fail is no news.
+//  3. It is none if the scope has served anybody since the call began.
+//  4. A scope is judged by as many different people, events and pages as its row of the
+//     table says.
+//  5. The verdict waits for the calls under way, which may refute it, for as long as
+//     answers take.
+//  6. Whatever the scope serves refutes: it forgets the witnesses, and ends the verdict.
+//  7. While a scope is judged one call at a time probes, after a pause that doubles.
+//  8. A stranger, who is no witness and whose event is none, probes at once: a wrong
+//     verdict ends with the first message of somebody who is well.
+//  9. A failure counts for its person as well, unless a wider scope is judged, of which
+//     the person may be a victim.
+//  10. An event that fails for three people while its page accepts others is at fault
+//     itself, whatever the code: its copies are dead, and nobody is blamed.
+//
+// A throttle of the app is no failure. A page that alone is told of one waits for as long as
+// the platform asks, a minute at most; with a second page that is told so the app does.
 package circuit
 
 import "time"
@@ -13,24 +38,26 @@ const (
 	Page                    // its calls fail, hang, or are alone told that the app is throttled
 	Permission              // the page's token or permission is refused or missing
 	Block                   // the page is blocked by Meta for some time
+	Event                   // its copies fail for several people, while others are reached
 	Person                  // on a page, for one class of messages
 	scopes
 )
 
-// rule is a row of the table: when a circuit opens, how long it pauses before a probe,
-// and what its messages do meanwhile.
+// rule is a row of the table: how many witnesses a verdict takes, how long the pause before a
+// probe is, and what messages do meanwhile.
 type rule struct {
 	scope    Scope
-	failures int           // opens after so many in a row,
-	lasting  time.Duration // or after so long of nothing else; 0: never for that.
-	people   int           // In both cases they are of so many people,
-	events   int           // events
-	pages    int           // and pages
+	people   int // different people,
+	events   int // events
+	pages    int // and pages among the witnesses
+	failures int // failed calls, where that is what counts
 
 	least, most time.Duration // pause before a probe, which doubles with each that fails
 	shared      bool          // by all replicas: the pause is partly by chance
-	patience    time.Duration // messages wait for so long, and are dead then
-	others      bool          // a page that has not failed may probe at once
+	longest     time.Duration // of the pauses that the platform asks for
+	probes      int           // messages wait for so many probes,
+	patience    time.Duration // and for so long, and are dead then
+	strangers   bool          // who has not failed may probe at once
 }
 
 // forever is a patience that does not end before MESSAGE_TTL.
@@ -38,37 +65,39 @@ const forever = 1 << 62
 
 // table has a rule for each scope; attempts is the number that a message has.
 //
-// API: at a failure rate of one half 30 in a row happen once in 10^9 calls. In a quiet
-// deployment, where nobody else is sent to for a while, some people may be those who
-// cannot be: so six, of two pages. Where there is no connection no person is the cause.
-// The pause is short, because a call in 1.5 s harms nobody, and the end is noticed soon.
+// API: in a quiet deployment, where nobody else is sent to for a while, some people may be
+// those who cannot be: so six, of two pages. Where there is no connection no person is the
+// cause. The pause is short, because a call in 1.5 s harms nobody, and the end is noticed
+// soon.
 // App: a page that alone is told so may be the only one.
 // Page: one person who cannot be sent to is no sick page, and two may meet by chance. One
 // event that fails for everybody may itself be the cause. An app that calls on for long
 // without success may be blocked: so half a minute.
-// Permission: the pages file is often written after the page was connected, or a moment
-// before the platform takes the new token.
-// Block: Meta lifts blocks within hours, and every call against one prolongs it.
+// Permission: one person may have blocked the page, or be no tester of the app. A token that
+// is refused may be right a moment later, so the first probes follow soon.
+// Block: the content of one event may be the cause. Meta lifts blocks within hours.
+// Event: two people may meet by chance.
 // Person: as many failures as tries of one message.
 func table(attempts int) [scopes]rule {
+	const page = 5 * time.Minute // patience with a page that may not send
 	return [scopes]rule{
-		API:        {failures: 30, lasting: 5 * time.Second, people: 6, pages: 2, least: time.Second, most: 3 * time.Second, shared: true, others: true, patience: forever},
-		Network:    {failures: 30, lasting: 5 * time.Second, people: 3, least: time.Second, most: 3 * time.Second, shared: true, others: true, patience: forever},
-		App:        {failures: 2, pages: 2, least: time.Second, most: 30 * time.Second, shared: true, patience: forever},
-		Page:       {failures: 10, lasting: 5 * time.Second, people: 3, events: 2, least: time.Second, most: 30 * time.Second, patience: forever},
-		Permission: {failures: 1, least: 10 * time.Second, most: 4 * time.Hour, patience: 5 * time.Minute},
-		Block:      {failures: 1, least: 30 * time.Minute, most: 4 * time.Hour},
+		API:        {people: 6, pages: 2, least: time.Second, most: 3 * time.Second, shared: true, patience: forever, strangers: true},
+		Network:    {people: 3, least: time.Second, most: 3 * time.Second, shared: true, patience: forever, strangers: true},
+		App:        {pages: 2, least: time.Second, most: 30 * time.Second, shared: true, longest: time.Hour, patience: forever},
+		Page:       {people: 3, events: 2, least: time.Second, most: 30 * time.Second, longest: time.Minute, patience: forever, strangers: true},
+		Permission: {people: 2, least: time.Second, most: 4 * time.Hour, probes: 3, patience: page, strangers: true},
+		Block:      {events: 2, least: time.Second, most: 4 * time.Hour, probes: 3, patience: page, strangers: true},
+		Event:      {people: 3},
 		Person:     {failures: attempts, least: 5 * time.Minute, most: time.Hour},
 	}
 }
 
 const (
-	// longestHint bounds the pause that the platform asks for.
-	longestHint = time.Hour
+	// longestAnswer bounds the time that answers are said to take: nearly all of Messenger's
+	// take less. A call that takes longer hangs.
+	longestAnswer = 3 * time.Second
 	// soon is the pause before the next look whether a probe is back.
 	soon = 250 * time.Millisecond
-	// rowGap ends a row of failures: no message waits longer for its next call.
-	rowGap = 2 * time.Minute
 	// rowSize bounds the names that a row remembers.
 	rowSize = 64
 	// doubtTime is the time after its last failure from which a circuit may be wrong: core
@@ -76,28 +105,59 @@ const (
 	doubtTime = 5 * time.Minute
 	// forget is the least time for which failures are remembered after the last one.
 	forget = 10 * time.Minute
+	// tellAgain is the least time between two reports to core. It lets copies through now
+	// and then, to find out.
+	tellAgain = 10 * time.Second
 )
 
-// circuit is one circuit. It is closed at first.
+// circuit is the state of one scope. It is closed at first: not judged.
 type circuit struct {
-	rule  *rule
-	row   row
-	open  bool
-	since time.Time
-	until time.Time // the next probe
-	pause time.Duration
-	probe *Call     // under way; nil: none
-	told  time.Time // when core was told last; zero: never
+	rule    *rule
+	row     row           // the witnesses, and while it is open all that failed
+	met     time.Time     // since when they are enough; zero: they are not
+	pending int           // calls that were under way then, and may still refute them
+	hint    time.Duration // the longest pause that they were asked for
+	refuted time.Time     // when the scope served somebody last
+
+	open    bool
+	code    string // of the answer that opened it
+	since   time.Time
+	until   time.Time // the next probe
+	pause   time.Duration
+	refused int       // probes
+	probe   *Call     // under way; nil: none
+	strange *Call     // a stranger's, beside it; nil: none
+	told    time.Time // when core was told last; zero: never
 }
 
-// fail adds a failed call to the row, and opens the circuit if that means so. While it is
-// open only a probe's failure makes the pause longer: calls from before fail too.
-func (k *circuit) fail(now time.Time, c *Call, hint time.Duration, random func() float64) (opened bool) {
+// isServed reports whether the scope has served somebody since a call began.
+func (k *circuit) isServed(c *Call) bool { return k.refuted.After(c.began) }
+
+// add notes a failed call: a witness or, while the circuit is open, whoever failed.
+func (k *circuit) add(now time.Time, c *Call, r Report, random func() float64) {
 	k.row.add(now, c)
-	if k.open && k.probe != c || !k.open && !k.row.meets(k.rule) {
-		return false
+	switch {
+	case !k.open:
+		k.code, k.hint = r.Code, max(k.hint, r.Hint)
+	case k.probe == c:
+		k.refused++
+		k.trip(now, r.Hint, random)
 	}
-	return k.trip(now, hint, random)
+}
+
+// judge opens the circuit if there are enough witnesses, and the calls that were under way
+// when there were have ended, or had the time that answers take. ended is a call that has
+// ended now; nil: none.
+func (k *circuit) judge(now time.Time, ended *Call, underWay int, s *Circuits) (opened bool) {
+	switch {
+	case k.open || !k.row.meets(k.rule):
+		return false
+	case k.met.IsZero():
+		k.met, k.pending = now, underWay
+	case ended != nil && !ended.hangs && !ended.began.After(k.met):
+		k.pending--
+	}
+	return (k.pending <= 0 || now.Sub(k.met) >= s.answerTime) && k.trip(now, k.hint, s.random)
 }
 
 // trip opens the circuit, or makes its pause longer. hint is the pause that the
@@ -107,8 +167,8 @@ func (k *circuit) trip(now time.Time, hint time.Duration, random func() float64)
 		k.open, k.since = true, now
 	}
 	k.pause = min(max(2*k.pause, k.rule.least), k.rule.most)
-	if hint > 0 {
-		k.pause = min(hint, longestHint)
+	if hint = min(hint, k.rule.longest); hint > 0 {
+		k.pause = hint
 	}
 	k.until = now.Add(k.pause)
 	if k.rule.shared && hint == 0 {
@@ -117,10 +177,11 @@ func (k *circuit) trip(now time.Time, hint time.Duration, random func() float64)
 	return opened
 }
 
-// answer ends the row of failures. The answer to a probe closes the circuit; one to a
-// call from before it opened does not.
-func (k *circuit) answer(c *Call) (closed bool) {
-	if k.open && k.probe != c {
+// refute notes that the scope has served a call. That closes an open circuit unless the call
+// is older than all that failed.
+func (k *circuit) refute(now time.Time, c *Call) (closed bool) {
+	k.refuted = now
+	if k.row.n == 0 && !k.open || k.open && c.began.Before(k.row.began) {
 		return false
 	}
 	closed = k.open
@@ -128,13 +189,27 @@ func (k *circuit) answer(c *Call) (closed bool) {
 	return closed
 }
 
-// reset closes the circuit and forgets its failures.
-func (k *circuit) reset() { *k = circuit{rule: k.rule} }
+// reset closes the circuit and forgets the witnesses.
+func (k *circuit) reset() { *k = circuit{rule: k.rule, refuted: k.refuted} }
 
-// begin makes a call the probe, if one is due.
-func (k *circuit) begin(c *Call) {
-	if k.open && k.probe == nil {
+// begin makes a call the probe, if one is due, or the stranger's beside that.
+func (k *circuit) begin(now time.Time, c *Call, stranger bool) {
+	switch {
+	case !k.open:
+	case k.probe == nil && !now.Before(k.until):
 		k.probe = c
+	case stranger:
+		k.strange = c
+	}
+}
+
+// end makes room for the next probe.
+func (k *circuit) end(c *Call) {
+	if k.probe == c {
+		k.probe = nil
+	}
+	if k.strange == c {
+		k.strange = nil
 	}
 }
 
@@ -145,21 +220,17 @@ func (k *circuit) doubt(now time.Time) {
 	}
 }
 
-// end makes room for the next probe.
-func (k *circuit) end(c *Call) {
-	if k.probe == c {
-		k.probe = nil
-	}
-}
-
-// hold returns the decision about messages, and the time for which it is sure.
-func (k *circuit) hold(now time.Time) (Hold, time.Duration) {
+// hold returns the decision about messages, and the time for which it is sure: not for long
+// where a stranger may be among the page's others.
+func (k *circuit) hold(now time.Time, stranger bool) (Hold, time.Duration) {
 	left := k.until.Sub(now)
 	switch {
-	case !k.open, left <= 0 && k.probe == nil:
+	case !k.open, left <= 0 && k.probe == nil, stranger && k.rule.strangers && k.strange == nil:
 		return Pass, 0
-	case k.probe == nil && now.Sub(k.since) >= k.rule.patience:
+	case k.probe == nil && now.Sub(k.since) >= k.rule.patience && k.refused >= k.rule.probes:
 		return Dead, left
+	case k.rule.strangers && k.rule.scope >= Page && !k.row.isFull():
+		left = min(left, soon)
 	}
 	return Wait, max(left, soon)
 }
@@ -176,10 +247,6 @@ func (k *circuit) isOld(now time.Time) bool {
 	return now.Sub(last) > max(forget, k.rule.most)
 }
 
-// tellAgain is the least time between two reports to core. It lets copies through now and
-// then, to find out.
-const tellAgain = 10 * time.Second
-
 // tell reports whether core is to be told now that the circuit is open, and takes it as
 // told.
 func (k *circuit) tell(now time.Time) bool {
@@ -190,21 +257,22 @@ func (k *circuit) tell(now time.Time) bool {
 	return true
 }
 
-// row is failures without an answer in between. The zero value is none.
+// row is failures without anything served in between. The zero value is none.
 type row struct {
 	n                     int
-	first, last           time.Time
-	people, events, pages map[string]int // failures of each, of rowSize of them at most
+	began                 time.Time // of the oldest call
+	first, last           time.Time // failures
+	people, events, pages map[string]int
 }
 
 func (r *row) add(at time.Time, c *Call) {
-	if r.n == 0 || at.Sub(r.last) > rowGap {
-		*r = row{first: at, people: make(map[string]int), events: make(map[string]int), pages: make(map[string]int)}
+	if r.n == 0 {
+		*r = row{began: c.began, first: at, people: make(map[string]int), events: make(map[string]int), pages: make(map[string]int)}
 	}
 	r.n++
 	r.last = at
-	if at.Before(r.first) {
-		r.first = at
+	if c.began.Before(r.began) {
+		r.began = c.began
 	}
 	count(r.people, c.page.name+"/"+c.to)
 	count(r.events, c.event)
@@ -217,8 +285,12 @@ func count(names map[string]int, name string) {
 	}
 }
 
-// meets reports whether the failures mean by a rule that something is down.
+// meets reports whether a row's witnesses are enough for a rule.
 func (r *row) meets(to *rule) bool {
-	return len(r.people) >= to.people && len(r.events) >= to.events && len(r.pages) >= to.pages &&
-		(r.n >= to.failures || to.lasting > 0 && r.last.Sub(r.first) >= to.lasting)
+	return r.n > 0 && len(r.people) >= to.people && len(r.events) >= to.events && len(r.pages) >= to.pages
+}
+
+// isFull reports whether a row has as many names as it remembers: no stranger can be told.
+func (r *row) isFull() bool {
+	return len(r.people) >= rowSize || len(r.events) >= rowSize || len(r.pages) >= rowSize
 }

@@ -1,26 +1,6 @@
-// Package circuit has the circuit breakers for calls to an API that serves many pages:
-// one kind of circuit for each scope in which calls can fail. A circuit that is open
-// keeps its messages from being sent, and nobody else's.
-//
-// # Algorithm
-//
-// A circuit opens after failures in a row, with no answer between, of as many people,
-// events and pages as its row in the table says. While it is open one call at a time
-// probes, after a pause that doubles with each failed probe. A probe's answer closes it.
-// A failed call says nothing if a call that began later was answered before.
-//
-// A failure counts for the widest scope that explains it. While the API takes no calls, a
-// page that failed only meanwhile is not sick; while a page is sick, its people are not at
-// fault; and an event that fails for three people, and was taken for nobody, is at fault
-// itself. Whether a page or a person lacks a permission is seen by a second person's
-// answer, unless that person was refused before.
-//
-// A throttle of the app is no failure. It opens the page's circuit, for as long as the
-// platform asks; and the app's once a second page is told so with no answer between.
 package circuit
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -28,29 +8,54 @@ import (
 	"chatclub/internal/message"
 )
 
-// Answer is the part of a call's outcome that circuits learn from.
+// Answer is the part of a call's outcome that circuits learn from: a bit for each scope that
+// has served the call, and one for each against which it is a witness.
 type Answer int
+
+// against shifts a scope's bit from served to witness.
+const against = int(scopes)
+
+const (
+	fromAPI    = 1<<API | 1<<Network
+	fromPage   = fromAPI | 1<<App | 1<<Page
+	thisPerson = (1<<Event | 1<<Person) << against
+)
 
 // The answers.
 const (
-	Accepted  Answer = iota // it was sent
-	Works                   // the platform got as far as the recipient or the page's limit
-	Answered                // it says nothing more than that
-	Bad                     // it was refused for its content, or for its recipient
-	Failed                  // no answer in time, or an answer that says nothing
-	Unreached               // no connection that lasted until an answer
-	Throttled               // it refuses the whole app
-	Denied                  // the permission of the page or for this person is missing
-	Refused                 // the page's token or permission is
-	Blocked                 // the page is, for some time
-	Missing                 // there was no call: the page has no token
-	NoCall                  // there was no call, for another reason
+	// Accepted: it was sent.
+	Accepted Answer = fromPage | 1<<Permission | 1<<Block | 1<<Event | 1<<Person
+	// Works: the platform got as far as the recipient or the page's limit.
+	Works Answer = fromPage | 1<<Permission | 1<<Block
+	// Answered: it says nothing more than that.
+	Answered Answer = fromPage
+	// Bad: it was refused for its content, or for its recipient.
+	Bad Answer = fromPage | thisPerson
+	// Failed: no answer in time, or an answer that says nothing.
+	Failed Answer = (1<<API|1<<Page)<<against | thisPerson
+	// Unreached: no connection that lasted until an answer.
+	Unreached Answer = (1<<API|1<<Network|1<<Page)<<against | thisPerson
+	// Throttled: it refuses the whole app.
+	Throttled Answer = fromAPI | 1<<App<<against
+	// Denied: the permission of the page or for this person is missing.
+	Denied Answer = fromPage | 1<<Permission<<against | thisPerson
+	// Refused: the page's token or permission is.
+	Refused Answer = fromPage | 1<<Permission<<against
+	// Blocked: the page is, for some time, or the content.
+	Blocked Answer = fromPage | (1<<Block|1<<Event)<<against
+	// NoCall: there was none.
+	NoCall Answer = 0
+	// Missing: there was none, because the page has no token.
+	Missing Answer = -1 << 30
 )
 
+// serves reports whether a scope has served the call, accuses whether the call is a witness
+// against it.
+func (a Answer) serves(scope Scope) bool  { return a&(1<<scope) != 0 }
+func (a Answer) accuses(scope Scope) bool { return a&(1<<scope<<against) != 0 }
+
 // IsFromAPI reports whether the API answered a call.
-func (a Answer) IsFromAPI() bool {
-	return a != Failed && a != Unreached && a != Missing && a != NoCall
-}
+func (a Answer) IsFromAPI() bool { return a.serves(API) }
 
 // Report is the result of a call.
 type Report struct {
@@ -77,39 +82,26 @@ type Change struct {
 	To    string // of Person
 }
 
-const (
-	// A page hangs when hungCalls of its calls wait for longer than hungTime,
-	// longer than nearly all of Messenger's answers, and none was answered
-	// meanwhile.
-	hungCalls = 4
-	hungTime  = 3 * time.Second
-	// silence is the time of calls in flight without any answer after which the API is
-	// silent; silenceMany with at least manyCalls of them. They are of several pages,
-	// or of silentPeople: one page that hangs is no silence of the API.
-	silence      = 5 * time.Second
-	silenceMany  = 3 * time.Second
-	manyCalls    = 20
-	silentPeople = 6
-)
-
 // Call is one call that was begun.
 type Call struct {
-	page  *pageCircuits
+	page  *page
 	to    string
 	class message.Class
 	event string
 	began time.Time
+	hangs bool // it takes longer than answers do, and was noted as a failure
+	left  bool // its partition was given up: that it fails, or hangs, tells nothing
 }
 
-// pageCircuits are the two circuits of a page, and its calls in flight.
-type pageCircuits struct {
-	name       string
-	calls      map[*Call]struct{}
-	answered   time.Time // when the call began that was answered and began last
-	sick       circuit
-	permission circuit
-	code       string    // of the answer that opened it
-	resumed    time.Time // answers to calls from before say nothing about the permission
+// page is a page's circuits, and its calls in flight.
+type page struct {
+	name     string
+	calls    map[*Call]struct{}
+	hung     int // of them
+	own      [Block - Page + 1]circuit
+	answered time.Time // when the call began that was answered and began last
+	well     time.Time // the same of those that were accepted
+	asked    time.Time // when the API was asked about it last
 }
 
 // Circuits are all circuits of one replica. Make them with New. Not safe for concurrent
@@ -118,11 +110,15 @@ type Circuits struct {
 	random   func() float64
 	rules    [scopes]rule
 	shared   [App + 1]circuit
-	pages    map[string]*pageCircuits
+	pages    map[string]*page
 	people   people
 	calls    int
+	hung     int       // of them
 	answered time.Time // when the call began that was answered and began last
 	unheard  time.Time // when the first call began since an answer came; zero: none did
+	// answerTime is the time that nearly all calls take that are accepted, longestAnswer at
+	// most.
+	answerTime time.Duration
 }
 
 // New returns circuits that are closed. A message has so many attempts. random is in
@@ -131,45 +127,100 @@ func New(random func() float64, attempts int) *Circuits {
 	if random == nil {
 		random = rand.Float64
 	}
-	s := &Circuits{random: random, rules: table(attempts), pages: make(map[string]*pageCircuits)}
-	s.people = newPeople(&s.rules[Person], random)
+	s := &Circuits{random: random, rules: table(attempts), pages: make(map[string]*page), answerTime: longestAnswer}
 	for i := range s.rules {
 		s.rules[i].scope = Scope(i)
 	}
+	s.people = newPeople(&s.rules, random)
 	for i := range s.shared {
 		s.shared[i].rule = &s.rules[i]
 	}
 	return s
 }
 
+// page returns a page, which is made if there is none.
+func (s *Circuits) page(name string) *page {
+	p := s.pages[name]
+	if p == nil {
+		p = &page{name: name, calls: make(map[*Call]struct{})}
+		for i := range p.own {
+			p.own[i].rule = &s.rules[int(Page)+i]
+		}
+		s.pages[name] = p
+	}
+	return p
+}
+
+// circuit returns the circuit of a scope from API to Block, and the number of calls that
+// are under way in it and do not hang.
+func (s *Circuits) circuit(p *page, scope Scope) (k *circuit, underWay int) {
+	if scope < Page {
+		return &s.shared[scope], s.calls - s.hung
+	}
+	return &p.own[scope-Page], len(p.calls) - p.hung
+}
+
 // Hold returns the decision about a message, its scope, and the time for which it is sure.
 func (s *Circuits) Hold(now time.Time, o *message.Outbound) (h Hold, by Scope, wait time.Duration) {
-	p, t := s.pages[o.Page], s.people.of(o.Page, o.To, o.Class)
-	if t != nil {
-		if h, wait = t.hold(now); h != Pass {
+	if t := s.people.of(o.Page, o.To, o.Class); t != nil {
+		if h, wait = t.hold(now, false); h != Pass {
 			return h, Person, wait
 		}
 	}
-	if p != nil {
-		if h, wait = p.permission.hold(now); h != Pass {
-			return h, p.permission.rule.scope, wait
-		}
+	p := s.pages[o.Page]
+	if s.people.fails(now, p, eventOf(o.ID, o), s.answerTime) {
+		return Dead, Event, 0
 	}
-	for i := range s.shared {
-		k := &s.shared[i]
-		// Pages that are none of the failing ones may go on where the rule says so, until
-		// something probes, or as many pages fail as are remembered.
-		if _, failing := k.row.pages[o.Page]; k.rule.others && !failing && k.probe == nil && len(k.row.pages) < rowSize {
+	for _, scope := range [...]Scope{Permission, Block, API, Network, App, Page} {
+		if p == nil && scope >= Page {
 			continue
 		}
-		if h, wait = k.hold(now); h != Pass {
-			return h, k.rule.scope, wait
+		k, _ := s.circuit(p, scope)
+		if !k.open {
+			continue
+		}
+		if h, wait = k.hold(now, s.isStranger(k, o)); h != Pass {
+			return h, scope, wait
 		}
 	}
-	if p != nil {
-		h, wait = p.sick.hold(now)
+	return Pass, Page, 0
+}
+
+// isStranger reports whether nobody can say of a message that it fails as those do because
+// of which a circuit is open: it is of another page or, within a page, to another person
+// of another event.
+func (s *Circuits) isStranger(k *circuit, o *message.Outbound) bool {
+	if k.row.isFull() {
+		return false
 	}
-	return h, Page, wait
+	if k.rule.scope < Page {
+		return k.row.pages[o.Page] == 0
+	}
+	return s.people.of(o.Page, o.To, o.Class) == nil && k.row.people[o.Page+"/"+o.To] == 0 && k.row.events[eventOf(o.ID, o)] == 0
+}
+
+// Rank orders the messages of a page that is judged by who may probe for it best, the lowest
+// first: strangers, then people who have not failed, then those who failed with the page.
+// People who failed before are the last.
+func (s *Circuits) Rank(o *message.Outbound) (rank int) {
+	p := s.pages[o.Page]
+	if p == nil {
+		return 0
+	}
+	for i := range p.own {
+		k := &p.own[i]
+		t := s.people.of(o.Page, o.To, o.Class)
+		switch {
+		case !k.open || s.isStranger(k, o):
+		case t != nil && (t.known || t.row.first.Before(k.row.first)):
+			rank = max(rank, 3)
+		case t != nil || k.row.people[o.Page+"/"+o.To] > 0:
+			rank = max(rank, 2)
+		default:
+			rank = max(rank, 1)
+		}
+	}
+	return rank
 }
 
 // IsShut reports whether a page takes no calls for reasons of its own.
@@ -178,22 +229,12 @@ func (s *Circuits) IsShut(now time.Time, name string) bool {
 	if p == nil {
 		return false
 	}
-	hold, _ := p.permission.hold(now)
-	return hold == Wait || p.sick.open
+	permission, _ := p.own[Permission-Page].hold(now, false)
+	block, _ := p.own[Block-Page].hold(now, false)
+	return permission == Wait || block == Wait || p.own[0].open
 }
 
-// page returns a page, which is made if there is none.
-func (s *Circuits) page(name string) *pageCircuits {
-	p := s.pages[name]
-	if p == nil {
-		p = &pageCircuits{name: name, calls: make(map[*Call]struct{}), sick: circuit{rule: &s.rules[Page]}, permission: circuit{rule: &s.rules[Permission]}}
-		s.pages[name] = p
-	}
-	return p
-}
-
-// Begin begins the call for a message, for which Hold must have said Pass. End must be
-// told.
+// Begin notes that a call is made for a message.
 func (s *Circuits) Begin(now time.Time, o *message.Outbound) *Call {
 	p := s.page(o.Page)
 	c := &Call{page: p, to: o.To, class: o.Class, event: eventOf(o.ID, o), began: now}
@@ -202,7 +243,7 @@ func (s *Circuits) Begin(now time.Time, o *message.Outbound) *Call {
 	if s.unheard.IsZero() {
 		s.unheard = now
 	}
-	s.each(c, func(k *circuit) { k.begin(c) })
+	s.each(c, func(k *circuit) { k.begin(now, c, k.open && s.isStranger(k, o)) })
 	return c
 }
 
@@ -211,10 +252,11 @@ func (s *Circuits) each(c *Call, f func(*circuit)) {
 	for i := range s.shared {
 		f(&s.shared[i])
 	}
-	f(&c.page.sick)
-	f(&c.page.permission)
+	for i := range c.page.own {
+		f(&c.page.own[i])
+	}
 	if t := s.people.of(c.page.name, c.to, c.class); t != nil {
-		f(t)
+		f(&t.circuit)
 	}
 }
 
@@ -222,9 +264,9 @@ func (s *Circuits) each(c *Call, f func(*circuit)) {
 // whether the page has its permission.
 func (s *Circuits) Probes(c *Call) (calls, permission bool) {
 	s.each(c, func(k *circuit) {
-		if k.probe == c {
+		if k.probe == c || k.strange == c {
 			calls = calls || k.rule.scope <= Page
-			permission = permission || k == &c.page.permission
+			permission = permission || k.rule.scope == Permission || k.rule.scope == Block
 		}
 	})
 	return calls, permission
@@ -234,83 +276,84 @@ func (s *Circuits) Probes(c *Call) (calls, permission bool) {
 func (s *Circuits) End(now time.Time, c *Call, r Report) (list []Change) {
 	p := c.page
 	delete(p.calls, c)
-	s.calls--
-	note := func(k *circuit, open, changed bool) {
+	if s.calls--; c.hangs {
+		p.hung--
+		s.hung--
+	}
+	note := func(scope Scope, open, changed bool) {
 		if changed {
-			list = append(list, Change{Scope: k.rule.scope, Open: open, Page: p.name, To: c.to})
+			list = append(list, Change{Scope: scope, Open: open, Page: p.name, To: c.to})
 		}
 	}
-	fail := func(k *circuit) { note(k, true, k.fail(now, c, r.Hint, s.random)) }
-	answer := func(k *circuit) { note(k, false, k.answer(c)) }
-	failPerson := func() {
-		k, opened := s.people.fail(now, c)
-		note(k, true, opened)
+	s.hear(now, c, r.Answer)
+	if c.left { // its page may be another's by now
+		r.Answer &= 1<<scopes - 1
 	}
-	late := p.answered.After(c.began) // it says less than that answer
-
-	if (r.Answer == Missing || r.Answer == NoCall) && s.unheard.Equal(c.began) { // it asked nobody
-		s.Heard()
-	}
-	if r.Answer.IsFromAPI() {
-		s.Heard()
-		p.answered, s.answered = later(p.answered, c.began), later(s.answered, c.began)
-		answer(&s.shared[API])
-		answer(&s.shared[Network])
-		if r.Answer != Throttled {
-			answer(&s.shared[App])
-			answer(&p.sick)
-		}
-	}
-	switch r.Answer {
-	case Accepted:
-		answer(&p.permission)
-		if s.people.accept(c) {
-			list = append(list, Change{Scope: Person, Page: p.name, To: c.to})
-		}
-	case Works:
-		answer(&p.permission)
-	case Bad:
-		failPerson()
-	case Throttled:
-		fail(&s.shared[App])
-		if !s.IsOpen() && (!p.sick.open || p.sick.probe == c) {
-			p.sick.row.add(now, c)
-			note(&p.sick, true, p.sick.trip(now, r.Hint, s.random))
-		}
-	case Failed, Unreached:
-		if p.sick.open || !late && !s.IsOpen() {
-			fail(&p.sick)
-		}
-		if probe := s.shared[API].probe == c || s.shared[Network].probe == c; probe || !s.answered.After(c.began) {
-			fail(&s.shared[API])
-			if r.Answer == Unreached {
-				fail(&s.shared[Network])
+	explained := false // a wider scope is judged, of which the person and the event are victims
+	for scope := API; scope <= Block; scope++ {
+		k, underWay := s.circuit(p, scope)
+		switch {
+		case r.Answer.serves(scope):
+			note(scope, false, k.refute(now, c))
+		case r.Answer.accuses(scope) && (k.open || !(explained && scope >= Page) && s.isWitness(k, c)):
+			k.add(now, c, r, s.random)
+		case r.Answer == Missing && scope == Permission: // that needs no witness
+			if k.add(now, c, r, s.random); !k.open {
+				note(scope, true, k.trip(now, 0, s.random))
 			}
 		}
-		if !s.IsOpen() && !p.sick.open {
-			failPerson()
-		}
-	case Denied:
-		if p.permission.open || s.isDenied(now, c) {
-			note(&p.permission, true, s.refuse(now, c, &s.rules[Permission], r.Code))
-		} else if !p.sick.open {
-			failPerson()
-		}
-	case Refused, Missing:
-		note(&p.permission, true, s.refuse(now, c, &s.rules[Permission], r.Code))
-	case Blocked:
-		note(&p.permission, true, s.refuse(now, c, &s.rules[Block], r.Code))
-	case Answered, NoCall:
+		note(scope, true, k.judge(now, c, underWay, s))
+		explained = explained || k.open && !r.Answer.serves(scope) && (scope < Page || r.Answer.accuses(scope))
+	}
+	if k := &p.own[0]; r.Answer == Throttled && !s.IsOpen() && !k.open {
+		k.row.add(now, c)
+		note(Page, true, k.trip(now, r.Hint, s.random))
+	} else if r.Answer == Throttled && k.open && k.probe == c {
+		k.trip(now, r.Hint, s.random)
+	}
+	switch {
+	case r.Answer.serves(Person):
+		note(Person, false, s.people.accept(c))
+	case r.Answer.accuses(Event) && (!explained || !s.IsOpen() && s.people.isKnown(c)):
+		note(Person, true, s.people.fail(now, c, r))
 	}
 	s.each(c, func(k *circuit) { k.end(c) })
-	for _, change := range list {
-		if change.Open && change.Scope < Page {
-			s.excuse(s.shared[change.Scope].row.first)
-		} else if !change.Open && (change.Scope == Permission || change.Scope == Block) {
-			p.resumed = now
+	s.excuse(list)
+	return list
+}
+
+// hear notes that a call was answered or accepted, and how long that took.
+func (s *Circuits) hear(now time.Time, c *Call, a Answer) {
+	p := c.page
+	switch {
+	case a.IsFromAPI():
+		s.Heard()
+		p.answered, s.answered = later(p.answered, c.began), later(s.answered, c.began)
+	case (a == Missing || a == NoCall) && s.unheard.Equal(c.began): // it asked nobody
+		s.Heard()
+	}
+	if a == Accepted {
+		p.well = later(p.well, c.began)
+		took := min(now.Sub(c.began), longestAnswer)
+		if took > s.answerTime {
+			s.answerTime += (took - s.answerTime) / 4
+		} else { // 64 shorter ones weigh as much as one that is longer
+			s.answerTime -= (s.answerTime - took) / 256
 		}
 	}
-	return list
+}
+
+// isWitness reports whether a failed call is one against a scope that is not judged.
+func (s *Circuits) isWitness(k *circuit, c *Call) bool {
+	p, since := c.page, c.page.well
+	if k.rule.scope > Page { // a refusal is quicker than what was accepted of the same event
+		since = k.refuted
+	}
+	if k.isServed(c) || s.people.isKnown(c) || s.people.failedBefore(c, since) {
+		return false
+	}
+	sick := &p.own[0]
+	return k.rule.scope >= Page || !sick.open || !sick.since.Before(s.answered) // the API is well, and the page is not
 }
 
 func later(a, b time.Time) time.Time {
@@ -320,121 +363,68 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// excuse closes the circuits of pages that failed only since the API does, or hang.
-func (s *Circuits) excuse(since time.Time) {
-	for _, p := range s.pages {
-		if p.sick.row.n == 0 || !p.sick.row.first.Before(since) {
-			p.sick.reset()
+// excuse forgets the failures that the circuits explain which have opened: of pages that fail
+// only since the API does, or hang, and of people who fail only since their page does.
+func (s *Circuits) excuse(list []Change) {
+	for _, change := range list {
+		if !change.Open || change.Scope > Page {
+			continue
+		}
+		k, _ := s.circuit(s.pages[change.Page], change.Scope)
+		since, all := k.row.began, change.Scope < Page
+		for _, p := range s.pages {
+			if sick := &p.own[0]; all && (p.hung > 0 || !sick.row.began.Before(since)) {
+				sick.reset()
+			}
+		}
+		s.people.excuse(func(page string) bool { return all || page == change.Page }, since)
+	}
+}
+
+// Check notes calls that hang, opens the circuits whose witnesses nobody has refuted, and
+// forgets pages without calls for long. Call it once a second.
+func (s *Circuits) Check(now time.Time) (list []Change) {
+	judge := func(k *circuit, underWay int, name string) {
+		if k.judge(now, nil, underWay, s) {
+			list = append(list, Change{Scope: k.rule.scope, Open: true, Page: name})
 		}
 	}
-}
-
-// refuse opens a page's permission, unless the answer is of a time before it was resumed.
-func (s *Circuits) refuse(now time.Time, c *Call, why *rule, code string) (opened bool) {
-	p := c.page
-	if p.resumed.After(c.began) {
-		return false
-	}
-	p.code, p.permission.rule = code, why
-	return p.permission.fail(now, c, 0, s.random)
-}
-
-// isDenied notes that something is not allowed to a person, and reports whether it is to
-// the page: where a second person gets it too, by a later call, and nobody was sent
-// anything between. A person who failed before says nothing.
-func (s *Circuits) isDenied(now time.Time, c *Call) bool {
-	row, began := &c.page.permission.row, time.Time{}
-	if row.n > 0 {
-		began = row.first
-	}
-	if t := s.people.of(c.page.name, c.to, c.class); t != nil && t.row.n > 0 && (row.n == 0 || t.row.first.Before(began)) {
-		return false
-	}
-	row.add(now, c)
-	return len(row.people) > 1 && c.began.After(began)
-}
-
-// Check opens the circuits of pages whose calls hang, and forgets pages without calls for
-// long. Call it once a second.
-func (s *Circuits) Check(now time.Time) (list []Change) {
 	for i := range s.shared {
-		if k := &s.shared[i]; k.open && s.calls == 0 && k.isOld(now) {
+		k := &s.shared[i]
+		if judge(k, s.calls-s.hung, ""); k.open && s.calls == 0 && k.isOld(now) {
 			k.reset()
 		}
 	}
 	for name, p := range s.pages {
-		if len(p.calls) == 0 && p.sick.isIdle(now) && p.permission.isIdle(now) {
+		if len(p.calls) == 0 && now.Sub(p.answered) > forget && !slices.ContainsFunc(p.own[:], func(k circuit) bool { return !k.isIdle(now) }) {
 			delete(s.pages, name)
 			continue
 		}
-		if p.sick.open || len(p.calls) < hungCalls {
-			continue
+		sick := &p.own[0]
+		for c := range p.calls {
+			if !c.hangs && now.Sub(c.began) >= longestAnswer && !sick.open && !s.IsOpen() && s.isWitness(sick, c) {
+				c.hangs = true
+				p.hung++
+				s.hung++
+				sick.row.add(now, c)
+			}
 		}
-		if hung := s.unanswered(p, p.answered, now.Add(-hungTime)); hung.n >= hungCalls && len(hung.events) > 1 {
-			list = append(list, Change{Scope: Page, Open: p.sick.trip(now, 0, s.random), Page: name})
+		for i := range p.own {
+			judge(&p.own[i], len(p.calls)-p.hung, name)
 		}
 	}
+	s.excuse(list)
 	s.people.sweep(now)
 	return list
 }
-
-// unanswered are the calls of a page that began in a time, and are no probes.
-func (s *Circuits) unanswered(p *pageCircuits, after, until time.Time) (calls row) {
-	for c := range p.calls {
-		if !c.began.After(after) || c.began.After(until) {
-			continue
-		}
-		if probe, _ := s.Probes(c); !probe {
-			calls.add(c.began, c)
-		}
-	}
-	return calls
-}
-
-// Silent reports whether no call is answered any more, for so long that another replica
-// may fare better. It looks at the calls that began after the last answered one. The calls
-// of a page that is sick do not count, nor do probes.
-func (s *Circuits) Silent(now time.Time) bool {
-	calls, pages, people, first := 0, 0, 0, now
-	for _, p := range s.pages {
-		if len(p.calls) == 0 || p.sick.open {
-			continue
-		}
-		of := s.unanswered(p, s.answered, now)
-		if of.n == 0 {
-			continue
-		}
-		pages++
-		calls += of.n
-		if len(of.events) > 1 { // one may hang for everybody
-			people += len(of.people)
-		}
-		if of.first.Before(first) {
-			first = of.first
-		}
-	}
-	d := now.Sub(first)
-	return (pages > 1 || people >= silentPeople) && (d >= silence || d >= silenceMany && calls >= manyCalls)
-}
-
-// Unheard returns the time for which calls have been made and none was answered.
-func (s *Circuits) Unheard(now time.Time) time.Duration {
-	if s.unheard.IsZero() {
-		return 0
-	}
-	return now.Sub(s.unheard)
-}
-
-// Heard notes that the API answers.
-func (s *Circuits) Heard() { s.unheard = time.Time{} }
 
 // Doubt has pages probed that this replica may not have sent for lately, and persons on
 // them: while another did, they may have become well. A failure of a moment ago, and a page
 // that Meta has blocked, is not asked again.
 func (s *Circuits) Doubt(now time.Time, isOurs func(page string) bool) {
 	for name, p := range s.pages {
-		if isOurs(name) && p.permission.rule.scope == Permission {
-			p.permission.doubt(now)
+		if isOurs(name) {
+			p.own[Permission-Page].doubt(now)
 		}
 	}
 	for who, t := range s.people.list {
@@ -448,78 +438,10 @@ func (s *Circuits) Doubt(now time.Time, isOurs func(page string) bool) {
 func (s *Circuits) Forget(isGone func(page string) bool) {
 	for name, p := range s.pages {
 		if isGone(name) {
-			p.sick.reset()
-			p.permission.reset()
+			for i := range p.own {
+				p.own[i].reset()
+			}
 		}
 	}
 	s.people.forget(isGone)
-}
-
-// IsOpen reports whether the API as a whole takes no calls.
-func (s *Circuits) IsOpen() bool {
-	return slices.ContainsFunc(s.shared[:], func(k circuit) bool { return k.open })
-}
-
-// IsSick reports whether a page is sick.
-func (s *Circuits) IsSick(name string) bool {
-	p := s.pages[name]
-	return p != nil && p.sick.open
-}
-
-// Open returns the numbers of pages that are sick, pages that are suspended, and people
-// who failed.
-func (s *Circuits) Open() (sick, suspended, people int) {
-	for _, p := range s.pages {
-		if p.sick.open {
-			sick++
-		}
-		if p.permission.open {
-			suspended++
-		}
-	}
-	return sick, suspended, len(s.people.list)
-}
-
-// SuspendedPage is a page whose permission is open.
-type SuspendedPage struct {
-	Page    string    `json:"page"`
-	Code    string    `json:"code"`     // the API's answer; empty: there is no token for the page
-	Since   time.Time `json:"since"`    // when this replica saw it
-	ProbeAt time.Time `json:"probe_at"` // when the next message is let through
-}
-
-// Suspended returns at most limit suspended pages, the longest suspended first.
-func (s *Circuits) Suspended(limit int) []SuspendedPage {
-	list := []SuspendedPage{}
-	for name, p := range s.pages {
-		if p.permission.open {
-			list = append(list, SuspendedPage{Page: name, Code: p.code, Since: p.permission.since, ProbeAt: p.permission.until})
-		}
-	}
-	slices.SortFunc(list, func(a, b SuspendedPage) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Page, b.Page))
-	})
-	return list[:min(limit, len(list))]
-}
-
-// Resume lets a suspended page's messages through again. It returns false if the page was
-// not suspended.
-func (s *Circuits) Resume(now time.Time, name string) bool {
-	p := s.pages[name]
-	if p == nil || !p.permission.open {
-		return false
-	}
-	p.permission.reset()
-	p.resumed = now
-	return true
-}
-
-// TellPage returns why a page is suspended and when it is probed. It reports whether core
-// is to be told that now, and takes it as told.
-func (s *Circuits) TellPage(now time.Time, name string) (code string, until time.Time, tell bool) {
-	p := s.pages[name]
-	if p == nil || !p.permission.open {
-		return "", time.Time{}, false
-	}
-	return p.code, p.permission.until, p.permission.tell(now)
 }

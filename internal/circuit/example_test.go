@@ -8,22 +8,24 @@ import (
 	"chatclub/internal/message"
 )
 
-// A page whose calls fail is probed; other pages go on.
+// A page whose calls fail is judged: who failed waits, and a stranger probes. Other pages go on.
 func ExampleCircuits() {
 	b := circuit.New(nil, 8)
 	now := time.Unix(0, 0)
-	for i := range 10 {
-		to := fmt.Sprint("recipient-", i)
-		c := b.Begin(now, &message.Outbound{ID: message.CopyID("sick", fmt.Sprint("event-", i), to, 0), Page: "sick", To: to})
+	to := func(page, who, event string) *message.Outbound {
+		return &message.Outbound{ID: message.CopyID(page, event, who, 0), Page: page, To: who}
+	}
+	for i := range 3 {
+		c := b.Begin(now, to("sick", fmt.Sprint("recipient-", i), fmt.Sprint("event-", i)))
 		b.End(now, c, circuit.Report{Answer: circuit.Failed})
 	}
-	sick, _, _ := b.Hold(now, &message.Outbound{Page: "sick", To: "somebody"})
-	well, _, _ := b.Hold(now, &message.Outbound{Page: "well", To: "somebody"})
+	sick, _, _ := b.Hold(now, to("sick", "recipient-1", "event-9"))
+	well, _, _ := b.Hold(now, to("well", "recipient-1", "event-9"))
 	fmt.Println("sick page waits:", sick == circuit.Wait)
 	fmt.Println("another page waits:", well == circuit.Wait)
 
+	probe := b.Begin(now, to("sick", "stranger", "event-10"))
 	now = now.Add(time.Second)
-	probe := b.Begin(now, &message.Outbound{ID: "sick/event-11/recipient-3", Page: "sick", To: "recipient-3"})
 	for _, change := range b.End(now, probe, circuit.Report{Answer: circuit.Accepted}) {
 		fmt.Println("after a probe's answer it is open:", change.Open)
 	}

@@ -11,12 +11,12 @@ import (
 const (
 	// peopleSize bounds the people remembered: far more than fail in an hour.
 	peopleSize = 1 << 15
-	// suspectPeople is the number of people for whom an event fails that is at fault: one
-	// may be sick, and two may meet by chance.
-	suspectPeople = 3
 	// recentEvents is the least number of events remembered: those of the longest call
 	// at some thousand events a second.
 	recentEvents = 1 << 15
+	// aloneBad is the number of messages, each refused as bad to one person and accepted for
+	// another, after which that person is failing.
+	aloneBad = 3
 )
 
 // somebody is a person on a page, and a class of messages: a voice message that fails says
@@ -26,22 +26,33 @@ type somebody struct {
 	class    message.Class
 }
 
+// person is somebody for whom messages fail.
+type person struct {
+	circuit
+	known bool // the page has accepted others since the first failure
+}
+
 // event is the state of an event's messages.
 type event struct {
-	failed   []string // people for whom they fail, up to suspectPeople
-	accepted bool     // somebody has got one
+	failed   []string  // people for whom they fail, and who were not known to fail
+	accepted bool      // somebody has got one
+	began    time.Time // when the first call began that failed for one of these people,
+	first    time.Time // when it failed
+	last     time.Time // and when that for the last one of them did
+	code     string    // and with what
 }
 
 // people remembers persons who cannot be sent to, and events that may be the cause.
 type people struct {
-	rule       *rule
+	rules      *[scopes]rule
 	random     func() float64
-	list       map[somebody]*circuit
+	list       map[somebody]*person
 	young, old map[string]*event // the latest events, and those before them
+	suspects   map[string]*event // those that fail for several people, and nobody has got one
 }
 
-func newPeople(r *rule, random func() float64) people {
-	return people{rule: r, random: random, list: make(map[somebody]*circuit), young: make(map[string]*event)}
+func newPeople(rules *[scopes]rule, random func() float64) people {
+	return people{rules: rules, random: random, list: make(map[somebody]*person), young: make(map[string]*event), suspects: make(map[string]*event)}
 }
 
 // eventOf returns the event of a message to o's recipient by its id, which is
@@ -55,24 +66,37 @@ func eventOf(id string, o *message.Outbound) string {
 	return id
 }
 
-// of returns the circuit of a person, nil if nothing is known.
-func (p *people) of(page, to string, class message.Class) *circuit {
+// of returns a person, nil if nothing is known.
+func (p *people) of(page, to string, class message.Class) *person {
 	if len(p.list) == 0 { // nearly always
 		return nil
 	}
 	return p.list[somebody{page, to, class}]
 }
 
-// find returns the circuit of a call's recipient, to be changed.
-func (p *people) find(c *Call) *circuit {
+// isKnown reports whether the recipient of a call is known to fail: the page has accepted a
+// call to another one that is no older than the person's first that failed. It remembers that.
+func (p *people) isKnown(c *Call) bool {
 	t := p.of(c.page.name, c.to, c.class)
-	if t == nil {
-		t = &circuit{rule: p.rule}
-		if len(p.list) < peopleSize {
-			p.list[somebody{c.page.name, c.to, c.class}] = t
-		}
+	if t != nil && t.row.n > 0 && !t.row.began.After(c.page.well) {
+		t.known = true
 	}
-	return t
+	return t != nil && t.known
+}
+
+// failedBefore reports whether the first call that failed to a call's recipient, or of its
+// event, is not younger than a time.
+func (p *people) failedBefore(c *Call, since time.Time) bool {
+	t, e := p.of(c.page.name, c.to, c.class), p.look(c.event)
+	return t != nil && t.row.n > 0 && !t.row.began.After(since) || e != nil && len(e.failed) > 0 && !e.began.After(since)
+}
+
+// look returns an event, nil if nothing is known.
+func (p *people) look(id string) *event {
+	if e := p.young[id]; e != nil {
+		return e
+	}
+	return p.old[id]
 }
 
 // event returns an event, to be changed.
@@ -91,41 +115,67 @@ func (p *people) event(id string) *event {
 }
 
 // isAtFault reports whether an event's messages fail for several people, and nobody has
-// got one.
-func (p *people) isAtFault(id string) bool {
-	e := p.young[id]
-	if e == nil {
-		e = p.old[id]
+// got one: no person is blamed for it.
+func (p *people) isAtFault(id string) bool { return p.suspects[id] != nil }
+
+// fails reports whether an event that is at fault is judged: its page has accepted others
+// since it failed first, and calls from before had the time to be answered.
+func (p *people) fails(now time.Time, of *page, id string, answerTime time.Duration) bool {
+	if of == nil || len(p.suspects) == 0 { // nearly always
+		return false
 	}
-	return e != nil && len(e.failed) >= suspectPeople && !e.accepted
+	e := p.suspects[id]
+	return e != nil && e.first.Before(of.well) && now.Sub(e.last) >= answerTime
 }
 
 // fail notes that a call failed by the recipient's fault or the message's. The person's
 // circuit opens after as many failures as a message has attempts, of events that are not
 // at fault.
-func (p *people) fail(now time.Time, c *Call) (k *circuit, opened bool) {
-	t, e := p.find(c), p.event(c.event)
-	if len(e.failed) < suspectPeople && !slices.Contains(e.failed, c.to) {
-		e.failed = append(e.failed, c.to)
-	}
-	t.row.add(now, c)
-	n := 0
-	for id, failures := range t.row.events {
-		if !p.isAtFault(id) {
-			n += failures
+func (p *people) fail(now time.Time, c *Call, r Report) (opened bool) {
+	e := p.event(c.event)
+	if known := p.isKnown(c); !known && !e.accepted && !slices.Contains(e.failed, c.to) && len(e.failed) < rowSize {
+		if len(e.failed) == 0 {
+			e.began, e.first = c.began, now
+		}
+		e.failed, e.last, e.code = append(e.failed, c.to), now, r.Code
+		if len(e.failed) >= p.rules[Event].people {
+			p.suspects[c.event] = e
 		}
 	}
-	if t.open && (t.probe != c || p.isAtFault(c.event)) || !t.open && n < p.rule.failures {
-		return t, false
+	if !r.Answer.accuses(Person) {
+		return false
 	}
-	opened = t.trip(now, 0, p.random)
-	return t, opened
+	who := somebody{c.page.name, c.to, c.class}
+	t := p.list[who]
+	if t == nil {
+		t = &person{circuit: circuit{rule: &p.rules[Person]}}
+		if len(p.list) < peopleSize {
+			p.list[who] = t
+		}
+	}
+	t.row.add(now, c)
+	n, alone := 0, 0
+	for id, failures := range t.row.events {
+		if p.isAtFault(id) {
+			continue
+		}
+		n += failures
+		if e := p.look(id); e != nil && e.accepted {
+			alone++
+		}
+	}
+	mayOpen := n >= p.rules[Person].failures || r.Answer == Bad && alone >= aloneBad
+	if t.open && (t.probe != c || p.isAtFault(c.event)) || !t.open && !mayOpen {
+		return false
+	}
+	return t.trip(now, 0, p.random)
 }
 
 // accept notes that a person was sent a message: the person can be sent to, and the event
 // is not at fault. closed reports that texts can be sent again.
 func (p *people) accept(c *Call) (closed bool) {
 	p.event(c.event).accepted = true
+	delete(p.suspects, c.event)
 	if len(p.list) == 0 {
 		return false
 	}
@@ -136,7 +186,8 @@ func (p *people) accept(c *Call) (closed bool) {
 		}
 		closed = closed || t.open && class == message.ClassText
 		// A person who can be sent to is well for both classes.
-		if t.reset(); class == c.class {
+		t.reset()
+		if t.known = false; class == c.class {
 			delete(p.list, somebody{c.page.name, c.to, class})
 		}
 	}
@@ -152,11 +203,25 @@ func (p *people) forget(isGone func(page string) bool) {
 	}
 }
 
-// sweep forgets people without calls for long.
+// excuse forgets people of pages who are not known to fail, and failed only since a time.
+func (p *people) excuse(isOf func(page string) bool, since time.Time) {
+	for k, t := range p.list {
+		if isOf(k.page) && !t.known && !t.open && !t.row.began.Before(since) {
+			delete(p.list, k)
+		}
+	}
+}
+
+// sweep forgets people and events without calls for long.
 func (p *people) sweep(now time.Time) {
 	for k, t := range p.list {
 		if t.isOld(now) {
 			delete(p.list, k)
+		}
+	}
+	for id, e := range p.suspects {
+		if now.Sub(e.last) > forget {
+			delete(p.suspects, id)
 		}
 	}
 }
@@ -174,3 +239,11 @@ func (s *Circuits) TellPerson(now time.Time, o *message.Outbound) (until time.Ti
 
 // IsAtFault reports whether the event of a call is at fault: its messages may never arrive.
 func (s *Circuits) IsAtFault(c *Call) bool { return s.people.isAtFault(c.event) }
+
+// EventCode returns the code with which an event that is at fault failed last.
+func (s *Circuits) EventCode(o *message.Outbound) string {
+	if e := s.people.suspects[eventOf(o.ID, o)]; e != nil {
+		return e.code
+	}
+	return ""
+}

@@ -79,7 +79,7 @@ func TestMessageAtFault(t *testing.T) {
 					}
 				}
 				for id, d := range r.dead() {
-					if d.Reason != message.ReasonExhausted || !strings.HasPrefix(id, "page0/bad/") {
+					if d.Reason != message.ReasonBadMessage && d.Reason != message.ReasonExhausted || !strings.HasPrefix(id, "page0/bad/") {
 						t.Errorf("%s is dead as %s", id, d.Reason)
 					}
 				}
@@ -203,7 +203,7 @@ func TestThrottledPerson(t *testing.T) {
 }
 
 // A person for whom the platform refuses each message as bad, and not for others, is
-// failing after eight. A message that is refused for everybody is nobody's fault.
+// failing after three. A message that is refused for everybody is nobody's fault.
 func TestPersonIsRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
@@ -228,8 +228,8 @@ func TestPersonIsRefused(t *testing.T) {
 		if told := r.told(); len(told) == 0 || told[0].Reason != message.FeedbackFailing || told[0].User != "g-0" {
 			t.Errorf("core was told %+v, want that g-0 is failing", told)
 		}
-		if n := len(r.callsOf("page0")); n != 5*20+8*20+19 {
-			t.Errorf("calls = %d, want none to g-0 after the eighth", n)
+		if n := len(r.callsOf("page0")); n != 5*20+3*20+6*19 {
+			t.Errorf("calls = %d, want none to g-0 after the third", n)
 		}
 		for id, d := range r.dead() {
 			if !strings.HasPrefix(id, "page0/bad") && !strings.HasSuffix(id, "/g-0") {

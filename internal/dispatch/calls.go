@@ -113,6 +113,7 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	if p.Probe() {
 		e.metrics.probes[probePage].Inc()
 	}
+	e.standing.calling(now)
 	e.calls.inFlight++
 	l.inFlight++
 	for _, m := range c.msgs {
@@ -237,6 +238,19 @@ func (e *engine) report(now time.Time, c *call, d disposition) {
 		e.standing.answered(c.began)
 	}
 	e.apiDown.Store(e.circuits.IsOpen())
+}
+
+// askAbout asks the API about pages of which one call was told that they may not send.
+func (e *engine) askAbout(pages []string) {
+	for _, page := range pages {
+		var r sender.Result
+		e.standing.question(func(ctx context.Context) error {
+			r = e.Sender.Ask(ctx, page)
+			return nil
+		}, func(error) {
+			e.logChanges(e.circuits.Confirm(e.Now(), page, dispositionOf(r).says), r.CodeString(), r.Err)
+		})
+	}
 }
 
 // logChanges logs what has opened and closed.

@@ -17,6 +17,9 @@ const (
 	// callsTime is the longest wait of a claim that is given up for its calls. Nearly all
 	// of Messenger's answers take less.
 	callsTime = 5 * time.Second
+	// youngTime is the same at a silence, for calls that are younger than that. At the
+	// platform's latency 99 of 100 take less.
+	youngTime = 2 * time.Second
 	// moveTime is the same for messages on their way to other queues.
 	moveTime = 2 * time.Second
 	// laneTime is the time after which a new owner that does not know a lane, or the
@@ -40,12 +43,14 @@ type claims struct {
 	all        []*claim     // that are not closed
 	arrivals   chan []*held
 	inbox      []*held // what has just arrived
+	tried      map[identity]int
 }
 
 func newClaims(r *run, ms *markers, s *standing) *claims {
 	cs := &claims{
 		run: r, pages: ms.lanes.pages, lanes: ms.lanes, markers: ms, standing: s,
 		partitions: make([]*partition, r.Broker.Topology().Partitions+1), arrivals: make(chan []*held),
+		tried: make(map[identity]int),
 	}
 	for i := range cs.partitions {
 		cs.partitions[i] = &partition{index: i}
@@ -175,8 +180,12 @@ func (cs *claims) renewAll(reason string) {
 // of its queue, in order. That is the one way to give a claim up.
 func (cs *claims) giveUp(c *claim, reason string) {
 	c.state, c.givenUpAt, c.patience = isEnding, cs.Now(), callsTime
-	if reason == "paused" || cs.standing.isMute() { // its calls may be another's, or have no answer
+	young := cs.pages.circuits.Leave(c.givenUpAt, cs.pagesOf(c.partition))
+	switch mute := cs.standing.isMute(); {
+	case reason == "paused" || mute && (!young || cs.standing.again): // its calls may be another's, or have no answer
 		c.patience = 0
+	case mute:
+		c.patience = youngTime
 	}
 	if !c.since.IsZero() {
 		cs.metrics.givenUp[reason].Inc()
@@ -188,6 +197,7 @@ func (cs *claims) giveUp(c *claim, reason string) {
 		cs.lanes.abandon(k)
 	}
 	for _, s := range c.sources {
+		cs.remember(s)
 		for _, m := range cs.pages.takeWaiting(s, func(*held) bool { return true }) {
 			cs.pages.returned(m)
 		}
@@ -198,6 +208,36 @@ func (cs *claims) giveUp(c *claim, reason string) {
 	cs.settle(c)
 	for _, d := range []time.Duration{min(moveTime, c.patience), c.patience} {
 		cs.timers.add(c.givenUpAt.Add(d), func() { cs.settle(c) })
+	}
+}
+
+// mostTried bounds the messages whose attempts are remembered: those that all partitions of
+// a dispatcher hold.
+const mostTried = 1 << 17
+
+// remember notes the attempts of what goes back to a queue, calls under way included: the
+// broker returns a message as it was published, and it may come here again.
+func (cs *claims) remember(s *source) {
+	for m := s.first; m != nil; m = m.next {
+		n := m.out.Attempts
+		if m.state == isCalling {
+			n++
+		}
+		if n == 0 {
+			continue
+		}
+		if len(cs.tried) >= mostTried { // of those that went to others, most
+			clear(cs.tried)
+		}
+		cs.tried[m.identity()] = n
+	}
+}
+
+// recall gives a message that comes again the attempts that it had here.
+func (cs *claims) recall(m *held) {
+	if n, known := cs.tried[m.identity()]; known {
+		m.out.Attempts = max(m.out.Attempts, n)
+		delete(cs.tried, m.identity())
 	}
 }
 

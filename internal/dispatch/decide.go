@@ -29,6 +29,7 @@ type action struct {
 	do     do
 	reason message.Reason // of bury
 	wait   time.Duration  // of wait, when time alone changes the answer
+	judged bool           // a circuit has the page wait: another message may probe for it
 }
 
 // decide returns what may happen to the first message of a line, and changes
@@ -53,6 +54,8 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{wait: pauseLeft}
 	case hold == circuit.Dead && by == circuit.Person:
 		return action{do: bury, reason: message.ReasonFailing}
+	case hold == circuit.Dead && by == circuit.Event:
+		return action{do: bury, reason: message.ReasonBadMessage}
 	case hold == circuit.Dead:
 		return action{do: bury, reason: message.ReasonPageStopped}
 	case l.awaitsLane(m) && !e.pages.passes(l, m, now):
@@ -62,9 +65,25 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 	case e.calls.full(l, partOfOthers), e.calls.full(l, partInExcess) && e.gate.InExcess(l.key):
 		return action{do: rotate}
 	case hold == circuit.Wait:
-		return action{wait: left}
+		return action{wait: left, judged: true}
 	}
-	return action{do: offer}
+	return action{do: offer, judged: e.circuits.IsJudged(l.key.Page)}
+}
+
+// probe returns the decision about a page's message that probes best, where a circuit has
+// the first one wait, or lets it probe, and whose message that is.
+func (e *engine) probe(l *line, now time.Time) (*recipient, action) {
+	best := l.ready[0]
+	rank := e.circuits.Rank(&best.msgs[0].out)
+	for i, r := range l.ready {
+		if n := e.circuits.Rank(&r.msgs[0].out); n < rank || n == rank && l.ready.Less(i, best.index) {
+			best, rank = r, n
+		}
+		if rank == 0 && i > 0 {
+			break
+		}
+	}
+	return best, e.decide(l, best.msgs[0], now)
 }
 
 // isLate reports whether a message is too old to be sent. While its page is paused it

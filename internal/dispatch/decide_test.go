@@ -83,6 +83,7 @@ func TestDecide(t *testing.T) {
 		want  action
 	}
 	wait := func(d time.Duration) action { return action{wait: d} }
+	judged := func(d time.Duration) action { return action{wait: d, judged: true} }
 	conditions := []condition{
 		{"not ours", func(b *bench) { b.s.sub.Close() }, action{do: drop}},
 		{"broker is silent", func(b *bench) { b.Broker = silentBroker{b.Broker} }, wait(silentPause)},
@@ -96,18 +97,18 @@ func TestDecide(t *testing.T) {
 				b.ended("p", "u", circuit.Bad)
 			}
 		}, action{do: bury, reason: message.ReasonFailing}},
-		{"page is suspended", func(b *bench) { b.ended("p", "u", circuit.Blocked) }, action{do: bury, reason: message.ReasonPageStopped}},
+		{"page is suspended", func(b *bench) { suspend(b) }, action{do: bury, reason: message.ReasonPageStopped}},
 		{"a lane is not known yet", func(b *bench) { b.s.claim.sources = append(b.s.claim.sources, &source{}) }, action{}},
 		{"its page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, action{}},
 		{"page's pace", func(b *bench) { b.l.wakeAt = b.now.Add(time.Second) }, action{}},
 		{"every call is taken", func(b *bench) { b.calls.inFlight = 64 }, action{do: rotate}},
-		{"page has no token", func(b *bench) { b.ended("p", "x", circuit.Missing) }, wait(10 * time.Second)},
+		{"page has no token", func(b *bench) { b.ended("p", "u", circuit.Missing) }, judged(250 * time.Millisecond)},
 		{"API is down", func(b *bench) {
 			openAPI(b)
-		}, wait(time.Second)},
+		}, judged(time.Second)},
 		{"page is sick", func(b *bench) {
 			openPage(b)
-		}, wait(time.Second)},
+		}, judged(250 * time.Millisecond)},
 		{"nothing", func(*bench) {}, action{do: offer}},
 	}
 	for i, c := range conditions {
@@ -201,6 +202,16 @@ func openAPI(b *bench) {
 func (b *bench) ended(page, to string, a circuit.Answer) {
 	c := b.circuits.Begin(b.now, &message.Outbound{ID: to, Page: page, To: to, Class: message.ClassText})
 	b.circuits.End(b.now, c, circuit.Report{Answer: a})
+}
+
+// suspend has the page's token refused for six minutes, and a moment ago.
+func suspend(b *bench) {
+	now := b.now
+	b.circuits.Resume(now.Add(-time.Hour), "p")
+	for i, ago := range []time.Duration{6, 6, 5, 4, 0} {
+		b.now = now.Add(-ago * time.Minute)
+		b.ended("p", []string{"u", "x"}[i%2], circuit.Refused)
+	}
 }
 
 func openPage(b *bench) {

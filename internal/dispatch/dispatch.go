@@ -42,6 +42,8 @@ type Caller interface {
 	Send(ctx context.Context, out message.Outbound) sender.Result
 	// Reach returns nil if the API answers anything at all.
 	Reach(ctx context.Context) error
+	// Ask returns what the API says to a page's token, without a message.
+	Ask(ctx context.Context, page string) sender.Result
 }
 
 // Config is the configuration of a Dispatcher. Broker, Sender, Limits, Log and Registerer

@@ -60,10 +60,10 @@ func dispositionOf(r sender.Result) disposition {
 		if r.Status == 0 && r.Code == 0 {
 			d.says, d.sample = circuit.NoCall, false
 		}
-	case sender.PageStopped:
-		d.do, d.says = keep, circuit.Refused
-	case sender.PageStoppedForATime:
-		d.do, d.says = keep, circuit.Blocked
+	case sender.PageStopped: // until the page is judged by a second one
+		d.do, d.reason, d.says = tryAgain, message.ReasonExhausted, circuit.Refused
+	case sender.PageStoppedForATime: // the same
+		d.do, d.reason, d.says = tryAgain, message.ReasonExhausted, circuit.Blocked
 	case sender.NotAllowed: // to one person, or to the whole page: a second person's tells
 		d.do, d.reason, d.says = tryAgain, message.ReasonExhausted, circuit.Denied
 	case sender.NoToken:

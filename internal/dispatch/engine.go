@@ -161,6 +161,7 @@ func (e *engine) tick() {
 	e.timers.add(now.Add(tickEvery), e.tick)
 	e.standing.checkSilence(now) // before a page that hangs because of it is taken for sick
 	e.logChanges(e.circuits.Check(now), "", errors.New("it does not answer"))
+	e.askAbout(e.circuits.Suspects(now))
 	e.standing.check(now)
 	e.claims.check(now)
 	e.gate.Sweep(now)

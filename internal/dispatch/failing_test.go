@@ -256,8 +256,8 @@ func TestSickPage(t *testing.T) {
 					t.Errorf("one message was sent %d times, want at most 4", n)
 				}
 				calls := len(r.callsOf(sickPage))
-				if calls > 100 {
-					t.Errorf("%d calls of the sick page in two minutes, want at most 100", calls)
+				if calls > 120 { // 20 a second until it is judged, 64 strangers, and probes
+					t.Errorf("%d calls of the sick page in two minutes, want at most 120", calls)
 				}
 				// It is well again: what waited arrives, and nobody is failing.
 				r.with(func() { r.answer, row.latency = nil, 40*time.Millisecond })

@@ -53,6 +53,7 @@ func (e *engine) arrive(m *held) {
 	case e.strays.has(m):
 		e.strays.sendOn(m)
 	default:
+		e.claims.recall(m)
 		l := e.pages.line(m.key())
 		l.traffic.came(now, m)
 		if s.lane != nil {
@@ -94,8 +95,12 @@ func (e *engine) step(l *line, now time.Time) bool {
 		return false
 	}
 	r := l.ready[0]
+	a := e.decide(l, r.msgs[0], now)
+	if a.judged && len(l.ready) > 1 {
+		r, a = e.probe(l, now)
+	}
 	m := r.msgs[0]
-	switch a := e.decide(l, m, now); a.do {
+	switch a.do {
 	case wait:
 		if a.wait > 0 {
 			e.pages.wake(l, now, a.wait)

@@ -97,7 +97,7 @@ func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics
 			joined:     set.Counter("joined_total", "Messages that went out in another's call: texts that had to wait for the same recipient."),
 			refused:    set.Counter("refused_total", "Calls that a page's limit refused."),
 			refusedApp: set.Counter("refused_app_total", "Calls that the app's limit refused."),
-			retries:    metric.Counters(set.CounterVec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled, sender.NotAllowed),
+			retries:    metric.Counters(set.CounterVec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled, sender.NotAllowed, sender.PageStopped, sender.PageStoppedForATime),
 			probes: metric.Counters(set.CounterVec("probes_total", "Calls made to find out whether more is possible: of a page that a refusal closed, of an API or page that is sick, of a suspended page.", "kind"),
 				probePage, probeAPI, probeSuspended),
 		},

@@ -24,7 +24,7 @@ func TestMetrics(t *testing.T) {
 			"hot":     {sender.PageThrottled, sender.PageThrottled, sender.PageThrottled},
 			"app":     {sender.AppThrottled},
 			"flaky":   {sender.Transient, sender.RecipientThrottled, sender.Transient, sender.Transient, sender.Transient},
-			"stopped": {sender.PageStoppedForATime},
+			"stopped": {sender.PageStopped, sender.PageStopped, sender.PageStopped, sender.PageStopped, sender.PageStopped}, // the last one of a probe
 			"gone":    {sender.RecipientGone},
 			"bad":     {sender.BadMessage},
 			"doubled": {sender.Ambiguous},
@@ -76,12 +76,12 @@ chatclub_dispatch_dead_total{reason="expired"} 1
 chatclub_dispatch_dead_total{reason="failing"} 0
 chatclub_dispatch_dead_total{reason="gone"} 1
 chatclub_dispatch_dead_total{reason="not_ours"} 1
-chatclub_dispatch_dead_total{reason="page_stopped"} 2
+chatclub_dispatch_dead_total{reason="page_stopped"} 0
 chatclub_dispatch_dead_total{reason="undecodable"} 0
 chatclub_dispatch_dead_total{reason="window_closed"} 1
 # HELP chatclub_dispatch_delayed_total Messages moved to a retry queue, from which they come back.
 # TYPE chatclub_dispatch_delayed_total counter
-chatclub_dispatch_delayed_total 1
+chatclub_dispatch_delayed_total 2
 # HELP chatclub_dispatch_given_up_total Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop.
 # TYPE chatclub_dispatch_given_up_total counter
 chatclub_dispatch_given_up_total{reason="held"} 0
@@ -146,6 +146,8 @@ chatclub_dispatch_repeats_total 0
 # HELP chatclub_dispatch_retries_total Failed calls whose messages are tried again.
 # TYPE chatclub_dispatch_retries_total counter
 chatclub_dispatch_retries_total{outcome="not_allowed"} 0
+chatclub_dispatch_retries_total{outcome="page_stopped"} 4
+chatclub_dispatch_retries_total{outcome="page_stopped_for_a_time"} 0
 chatclub_dispatch_retries_total{outcome="recipient_throttled"} 1
 chatclub_dispatch_retries_total{outcome="transient"} 4
 # HELP chatclub_dispatch_returned_total Messages that went back to their queue, because it was given up.
@@ -153,13 +155,13 @@ chatclub_dispatch_retries_total{outcome="transient"} 4
 chatclub_dispatch_returned_total 0
 # HELP chatclub_dispatch_sent_total Messages that the Send API took, those in joined calls included.
 # TYPE chatclub_dispatch_sent_total counter
-chatclub_dispatch_sent_total 8
+chatclub_dispatch_sent_total 10
 # HELP chatclub_dispatch_stale_total Messages whose connection was lost: they are delivered again.
 # TYPE chatclub_dispatch_stale_total counter
 chatclub_dispatch_stale_total 0
 # HELP chatclub_dispatch_taken_total Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned, stale, stray, repeat or passed on.
 # TYPE chatclub_dispatch_taken_total counter
-chatclub_dispatch_taken_total 17
+chatclub_dispatch_taken_total 18
 `
 		var names []string
 		for line := range strings.Lines(want) {
@@ -187,7 +189,7 @@ chatclub_dispatch_taken_total 17
 			}
 		}
 		if diff := cmp.Diff(map[string]uint64{
-			"message_age_seconds": 8, "pace_error_seconds": 3, "queue_age_seconds partition": 17, "queue_age_seconds lane": 0, "queue_age_seconds all": 0,
+			"message_age_seconds": 10, "pace_error_seconds": 3, "queue_age_seconds partition": 18, "queue_age_seconds lane": 0, "queue_age_seconds all": 0,
 		}, observed); diff != "" {
 			t.Errorf("observations (-want +got):\n%s", diff)
 		}
@@ -268,12 +270,12 @@ func TestPagesHandler(t *testing.T) {
 		r.limits = func(string, message.Class) int { return 300 }
 		r.script(func(o message.Outbound, _ int) sender.Result {
 			if o.Page == "stopped" {
-				return fail(sender.PageStoppedForATime)
+				return fail(sender.PageStopped)
 			}
 			return sender.Result{}
 		})
 		suspended := time.Now()
-		r.text("stopped", "u")
+		r.text("stopped", "u", "v")
 		r.sleep(time.Second)
 		r.text("busy", guests("u", 2000)...)
 		r.sleep(time.Second)
@@ -288,7 +290,7 @@ func TestPagesHandler(t *testing.T) {
 		}
 		answer := get()
 		if len(answer.Suspended) != 1 || answer.Suspended[0].Page != "stopped" || answer.Suspended[0].Code != "7" ||
-			answer.Suspended[0].ProbeAt.Sub(suspended).Round(time.Minute) != 30*time.Minute {
+			answer.Suspended[0].ProbeAt.Sub(suspended).Round(time.Second) != 3*time.Second { // one failed after a second
 			t.Errorf("suspended = %+v, want the stopped page, with its code and probe", answer.Suspended)
 		}
 		if len(answer.Pages) != 2 || answer.Pages[1].Page != "stopped" {
@@ -306,6 +308,7 @@ func TestPagesHandler(t *testing.T) {
 		if answer.Limit == 0 || len(answer.Partitions) == 0 {
 			t.Errorf("status = %+v, want the calls that are possible and the partitions", answer)
 		}
+		r.script(nil)
 		for _, row := range []struct {
 			method, path string
 			status       int

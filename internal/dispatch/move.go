@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -123,6 +124,9 @@ func (s *settler) bury(m *held, d death) {
 	case message.ReasonFailing, message.ReasonExhausted, message.ReasonBadMessage:
 		d.until, d.tell = s.circuits.TellPerson(now, &m.out)
 	}
+	if d.reason == message.ReasonBadMessage && d.err == nil && d.code == "" {
+		d.code, d.err = s.circuits.EventCode(&m.out), errEvent
+	}
 	record := message.Death{
 		Reason: d.reason, Attempts: m.out.Attempts,
 		FirstCode: cmp.Or(m.out.FirstCode, d.code), LastCode: cmp.Or(d.code, m.out.FirstCode),
@@ -136,6 +140,9 @@ func (s *settler) bury(m *held, d death) {
 	}
 	s.toDead(m, record, also...)
 }
+
+// errEvent is why the copies of an event are dead that is at fault.
+var errEvent = errors.New("the same message failed for several people, while others were sent to")
 
 // reasonOf says why a message is dead, for its letter.
 func reasonOf(d death) string {

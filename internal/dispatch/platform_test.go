@@ -61,6 +61,18 @@ type client struct {
 	replica int
 }
 
+// Ask implements Caller. A question tells of a refused token, and of no right to send.
+func (c client) Ask(_ context.Context, page string) sender.Result {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answer != nil {
+		if r := c.answer(message.Outbound{Page: page}, c.replica); r.Outcome == sender.PageStopped {
+			return r
+		}
+	}
+	return sender.Result{Outcome: sender.Sent, Status: 200}
+}
+
 // Reach implements Caller.
 func (client) Reach(context.Context) error { return nil }
 
@@ -240,6 +252,11 @@ func (stuck) Reach(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Ask implements Caller.
+func (s stuck) Ask(ctx context.Context, _ string) sender.Result {
+	return s.Send(ctx, message.Outbound{})
+}
+
 // mute answers questions, but no call.
 type mute struct{ stuck }
 
@@ -258,8 +275,13 @@ func (cutOff) Send(ctx context.Context, _ message.Outbound) sender.Result {
 // Reach implements Caller.
 func (cutOff) Reach(context.Context) error { return unreached().Err }
 
+// Ask implements Caller.
+func (c cutOff) Ask(ctx context.Context, _ string) sender.Result {
+	return c.Send(ctx, message.Outbound{})
+}
+
 // deaf answers nobody, whatever its context says.
-type deaf struct{}
+type deaf struct{ stuck }
 
 // Reach implements Caller.
 func (deaf) Reach(context.Context) error { return nil }

@@ -270,9 +270,14 @@ func TestNoFeedback(t *testing.T) {
 // Each time is an event of its own.
 func TestFeedbackIDs(t *testing.T) {
 	t.Parallel()
-	for _, outcome := range []sender.Outcome{sender.RecipientGone, sender.PageStoppedForATime} {
+	for _, outcome := range []sender.Outcome{sender.RecipientGone, sender.PageStopped} {
 		inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 			r.fails("page0", outcome)
+			if outcome == sender.PageStopped { // for so long that messages are dead
+				r.text("page0", guests("before", 2)...)
+				r.sleep(10 * time.Minute)
+				r.told()
+			}
 			for _, to := range []string{"ann", "bob", "ann"} {
 				o := r.copyOf("page0", message.ClassText, to)
 				o.ID = "n17"

@@ -17,6 +17,10 @@ const (
 	maxRest  = 5 * time.Minute
 	// askAPI bounds a question to the API.
 	askAPI = 5 * time.Second
+	// commonTime is the time for which a silence is said to be the same for all others, unless
+	// a call is answered in less than slowTime.
+	commonTime = 30 * time.Minute
+	slowTime   = 3 * time.Second
 	// unheardTime is the time without an answer, while calls are made, after which an
 	// owner asks the API; askEvery is the period of asking again.
 	unheardTime = 5 * time.Second
@@ -38,7 +42,9 @@ type standing struct {
 	isSilent bool          // calls of several pages hang
 	restedAt time.Time     // when the last rest ended
 	silentAt time.Time     // when the API was found silent; zero: it answers
+	again    bool          // the latest rest followed another one, and nothing was answered between
 	nextRest time.Duration // its least length; not zero: since the last one began no call was answered
+	common   time.Time     // when a call was made during a rest: the others rest, too
 	asked    time.Time     // when an owner asked it last
 	looked   time.Time     // when checkSilence looked last, or will look next
 
@@ -129,18 +135,7 @@ func (s *standing) tryPlace(now time.Time) {
 
 // ask asks the API for nothing, to learn whether it answers.
 func (s *standing) ask(then func(err error)) {
-	s.beside(askAPI, func(ctx context.Context) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		go func() {
-			select {
-			case <-s.quit:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-		return s.Sender.Reach(ctx)
-	}, func(err error) {
+	s.question(s.Sender.Reach, func(err error) {
 		if s.ending {
 			return
 		}
@@ -151,6 +146,22 @@ func (s *standing) ask(then func(err error)) {
 		}
 		then(err)
 	})
+}
+
+// question asks the API something, until the engine ends.
+func (s *standing) question(f func(ctx context.Context) error, then func(err error)) {
+	s.beside(askAPI, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-s.quit:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		return f(ctx)
+	}, then)
 }
 
 // takePlace ends the trial: this replica's partitions come to it.
@@ -188,7 +199,7 @@ func (s *standing) checkSilence(now time.Time) {
 	}
 	s.looked = now
 	was := s.isSilent
-	s.isSilent = s.circuits.Silent(now)
+	s.isSilent = s.circuits.Silent(now, s.nextRest > 0)
 	if now.Sub(s.restedAt) < maxRest && s.circuits.Unheard(now) < heardTime {
 		s.isSilent = false
 	}
@@ -211,11 +222,21 @@ func (s *standing) checkSilence(now time.Time) {
 	}
 }
 
-// rest goes behind all others until the API answers.
+// calling notes that a call is made. One that rests is delivered something only where all
+// others rest, too, or there are none.
+func (s *standing) calling(now time.Time) {
+	if s.trial && !s.silentAt.IsZero() {
+		s.common = now
+	}
+}
+
+// rest goes behind all others until the API answers, unless it is silent for all of them:
+// each change of owner costs a message a call.
 func (s *standing) rest(now time.Time) {
-	if s.silentAt.IsZero() {
+	if s.silentAt.IsZero() && now.Sub(s.common) >= commonTime {
 		s.Log.Warn("no call is answered; if others are there, they get the partitions", "calls", s.calls.inFlight)
 		d := max(restTime, s.nextRest)
+		s.again = s.nextRest > 0
 		s.silentAt, s.until, s.nextRest = now, now.Add(d), min(2*d, maxRest)
 		s.stepBack()
 	}
@@ -274,7 +295,9 @@ func (s *standing) answered(began time.Time) {
 	if began.Before(s.silentAt) {
 		return
 	}
-	s.nextRest = 0
+	if s.nextRest = 0; s.Now().Sub(began) < slowTime {
+		s.common = time.Time{}
+	}
 	switch first := s.silentAt.Add(restTime); {
 	case !s.trial:
 		s.hears()

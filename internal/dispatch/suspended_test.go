@@ -24,41 +24,64 @@ func (p *replica) suspended() (n int) {
 // blocked is the answer for a page that Meta has blocked for some time.
 func blocked(message.Outbound, int) sender.Result { return fail(sender.PageStoppedForATime) }
 
-// A blocked page costs no call until its probe, and an answered probe resumes it.
+// A blocked page costs no call but its probes, after pauses that double. Its messages wait for
+// five minutes, and are dead then. An answered probe resumes it.
 func TestSuspendedPage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 		r.script(blocked)
-		send := func() {
-			r.text("page0", "ann")
-			r.sleep(time.Second)
-		}
 		calls := func() int { return len(r.callsOf("page0")) }
-		send()
-		send()
-		if got := calls(); got != 1 {
-			t.Fatalf("calls = %d, want 1: the page is suspended", got)
+		r.text("page0", "ann", "bob") // two events
+		r.sleep(100 * time.Millisecond)
+		first := calls()
+		if n := r.only().suspended(); n != 1 || first > 4 {
+			t.Fatalf("%d pages are suspended after %d calls, want the one after two, or a retry more", n, first)
 		}
-		r.sleep(30 * time.Minute)
-		send() // the probe, refused
-		send()
-		if got := calls(); got != 2 {
-			t.Fatalf("calls after 30 min = %d, want 2", got)
+		r.sleep(time.Minute)
+		if n := calls(); n != first+5 { // after 1, 2, 4, 8 and 16 s
+			t.Errorf("calls in a minute = %d, want 5", n-first)
 		}
-		r.sleep(30 * time.Minute)
-		send()
-		if got := calls(); got != 2 {
-			t.Fatalf("calls after an hour = %d, want 2: the wait doubles", got)
+		if n := len(r.dead()); n > 0 {
+			t.Errorf("%d messages are dead after a minute", n)
+		}
+		r.sleep(5 * time.Minute)
+		if n := len(r.dead()); n != 2 || calls() != first+8 {
+			t.Errorf("%d messages are dead after %d calls, want both after eight", n, calls()-first)
+		}
+		every(time.Minute, 2*time.Hour, func(int) { r.text("page0", "ann") })
+		if n := calls(); n > first+8+5 { // after up to 4096 s
+			t.Errorf("calls after two hours = %d, want at most 13", n-first)
 		}
 		r.script(nil)
-		r.sleep(30 * time.Minute)
-		send() // the second probe, sent
-		send()
-		if got := len(r.ids()); got != 2 {
-			t.Errorf("accepted = %d, want 2", got)
+		r.sleep(2 * time.Hour)
+		r.dead()
+		ids := append(r.text("page0", "ann"), r.text("page0", "bob")...)
+		r.sleep(time.Second)
+		if r.accepted[ids[0]]+r.accepted[ids[1]] != 2 || r.only().suspended() > 0 {
+			t.Errorf("accepted %d and %d times, %d suspended; want both, and none", r.accepted[ids[0]], r.accepted[ids[1]], r.only().suspended())
 		}
-		if got := len(r.dead()); got != 5 {
-			t.Errorf("dead letters = %d, want 5", got)
+	})
+}
+
+// Who was sent nothing before is no witness: a stopped page is asked by such a message at once,
+// and is well with the first that is accepted.
+func TestStrangerProbes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.To != "well" {
+				return fail(sender.NotAllowed)
+			}
+			return sender.Result{}
+		})
+		every(time.Second, 4*time.Minute, func(int) { r.text("page0", "ann", "bob", "cid") })
+		if n := r.only().suspended(); n != 1 {
+			t.Fatalf("%d pages are suspended, want the one: nothing is tested", n)
+		}
+		ids := r.text("page0", "well")
+		r.sleep(time.Second)
+		if r.accepted[ids[0]] != 1 || r.only().suspended() > 0 {
+			t.Errorf("accepted %d times, %d suspended, want 1 and none", r.accepted[ids[0]], r.only().suspended())
 		}
 	})
 }
@@ -227,9 +250,12 @@ func TestSuspendedElsewhere(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
 		r.script(blocked)
-		r.text("page0", "ann")
+		r.text("page0", "ann", "bob")
 		r.sleep(time.Second)
 		first := r.replicas[r.owner("page0")]
+		if n := first.suspended(); n != 1 {
+			t.Fatalf("%d pages are suspended, want the one: nothing is tested", n)
+		}
 		r.script(nil)
 		first.stepBack()
 		r.sleep(5 * time.Second)
@@ -297,10 +323,15 @@ func TestSuspendedAndAnotherSlot(t *testing.T) {
 	for _, by := range []int{-1, 1} {
 		inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 			r.script(func(message.Outbound, int) sender.Result { return fail(sender.PageStopped) })
-			r.text("page0", "ann")
-			r.sleep(time.Second)
-			r.script(nil)
+			r.text("page0", "ann", "bob")
+			r.sleep(200 * time.Millisecond)
 			p := r.only()
+			if n := p.suspended(); n != 1 {
+				t.Fatalf("%d pages are suspended, want the one: nothing is tested", n)
+			}
+			if by < 0 {
+				r.script(nil)
+			}
 			p.inspect(func(e *engine) {
 				next := e.standing.Place
 				next.Ranks = slices.Clone(next.Ranks)

@@ -151,6 +151,39 @@ func (s *Sender) Send(ctx context.Context, o message.Outbound) (r Result) {
 	return r
 }
 
+// Ask returns what the API says to a question about a page, by its token: Sent if it knows
+// both. The metrics of calls do not count it.
+func (s *Sender) Ask(ctx context.Context, page string) Result {
+	token, known := s.tokens.Token(page)
+	if !known || !validPage(page) {
+		return Result{Outcome: NoToken, Err: fmt.Errorf("ask: %w for page %.40q", ErrNoToken, page)}
+	}
+	callCtx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	req := s.request(callCtx, page, nil)
+	req.Method = http.MethodGet
+	s.authorize(req, token)
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return lost(ctx, callCtx, true, err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what was read of it decides
+	r := Classify(resp.StatusCode, body)
+	if e, ok := errors.AsType[*apiError](r.Err); ok {
+		e.hide(token, "")
+	}
+	return r
+}
+
+// authorize gives a request a page's token.
+func (s *Sender) authorize(req *http.Request, token string) {
+	req.Header["Authorization"] = []string{"Bearer " + token}
+	if len(s.secret) > 0 {
+		req.URL.RawQuery = "appsecret_proof=" + proof(s.secret, token)
+	}
+}
+
 // Reach returns nil if the API answers. It asks without a token and for nothing, so any
 // answer will do but those of a gateway or proxy: 407, 502 or more, or a page in HTML.
 func (s *Sender) Reach(ctx context.Context) error {
@@ -184,10 +217,7 @@ func (s *Sender) post(ctx context.Context, token string, o message.Outbound) Res
 	}
 	const template = "/{page}/messages"
 	req := s.request(traceCtx, o.Page+"/messages", encode(o))
-	req.Header["Authorization"] = []string{"Bearer " + token}
-	if len(s.secret) > 0 {
-		req.URL.RawQuery = "appsecret_proof=" + proof(s.secret, token)
-	}
+	s.authorize(req, token)
 	span := s.tracer.Call(req, template)
 	start := s.now()
 	r, err := s.call(req)

@@ -200,6 +200,14 @@ func (c recorded) Reach(ctx context.Context) error {
 	return c.Caller.Reach(ctx)
 }
 
+// Ask is answered as calls are.
+func (c recorded) Ask(ctx context.Context, page string) sender.Result {
+	if f := c.rig.fault.Load(); f != nil && f.page == everyPage {
+		return f.do(ctx, c.Caller, message.Outbound{Page: page})
+	}
+	return c.Caller.Ask(ctx, page)
+}
+
 // now is the time since the start of the run.
 func (r *rig) now() time.Duration { return time.Since(r.record.start) }
 

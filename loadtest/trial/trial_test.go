@@ -26,6 +26,10 @@ type caller func(ctx context.Context, out message.Outbound) sender.Result
 
 func (c caller) Send(ctx context.Context, out message.Outbound) sender.Result { return c(ctx, out) }
 
+func (c caller) Ask(ctx context.Context, page string) sender.Result {
+	return c(ctx, message.Outbound{Page: page})
+}
+
 func (caller) Reach(context.Context) error { return nil }
 
 // wrap is around a dispatcher's calls.
