@@ -153,6 +153,9 @@ func (v pageView) state() string {
 		if p.Sick {
 			parts = append(parts, fmt.Sprintf("calls for it fail on %s, and it is probed", p.Dispatcher))
 		}
+		if p.HintUntil != nil {
+			parts = append(parts, fmt.Sprintf("%s waits on %s until %s, as the platform asked", p.Class, p.Dispatcher, since(*p.HintUntil)))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

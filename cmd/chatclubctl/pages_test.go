@@ -56,14 +56,14 @@ func (p *port) name() string { return strings.TrimPrefix(p.URL, "http://") }
 func at(hour int) time.Time { return time.Date(2026, 1, 2, hour, 0, 0, 0, time.UTC) }
 
 // fleetOfThree is two dispatchers and a core, of which page 2 is in excess on the
-// first, page 3 suspended on the second, page 4 paused, and
-// calls for page 5 fail.
+// first, where page 1 waits as the platform asked, page 3 suspended on the second, page 4
+// paused, and calls for page 5 fail.
 func fleetOfThree(t *testing.T) (a, b, core *port, environ map[string]string) {
 	t.Helper()
 	since, until := at(10), at(12)
 	a = newPort(t, "3", dispatch.Status{InFlight: 7, Limit: 4096, Partitions: []int{1, 2}, Pages: []dispatch.PageStatus{
 		{Page: "2", Class: "text", Since: &since, Limit: 300, Pace: 294.5, Waiting: 512, Oldest: 1.25},
-		{Page: "1", Class: "text", Limit: 300, Pace: 300},
+		{Page: "1", Class: "text", Limit: 300, Pace: 300, HintUntil: &until},
 		{Page: "5", Class: "text", Sick: true, Limit: 300, Pace: 300, Waiting: 3},
 	}})
 	b = newPort(t, "3", dispatch.Status{Limit: 4096, APIDown: true, Suspended: []dispatch.SuspendedPage{{Page: "3", Code: "190/463", ProbeAt: at(11)}}})
@@ -90,7 +90,7 @@ func TestPagesList(t *testing.T) {
 		"4 3 - - - - - - - paused until 2026-01-02T12:00:00Z (operator: a �try)",
 		"5 - " + a.name() + " text - 300 300 3 0s calls for it fail on " + a.name() + ", and it is probed",
 		"2 200 " + a.name() + " text 2026-01-02T10:00:00Z 294.5 300 512 1.25s -",
-		"1 7 " + a.name() + " text - 300 300 0 0s -",
+		"1 7 " + a.name() + " text - 300 300 0 0s text waits on " + a.name() + " until 2026-01-02T12:00:00Z, as the platform asked",
 		"",
 		"DISPATCHER API IN FLIGHT LIMIT PARTITIONS",
 		a.name() + " up 7 4096 2",

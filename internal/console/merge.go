@@ -175,6 +175,9 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 		if s.Sick && (s.InFlight > 0 || s.Waiting > 0) {
 			p.State = "sick"
 		}
+		if s.HintUntil != nil && p.Why == "" {
+			p.Why = "waits until " + s.HintUntil.UTC().Format("15:04:05") + " UTC, as the platform asked"
+		}
 		if s.Since != nil {
 			p.Since, p.Pace = s.Since, s.Pace
 			if p.State == "free" {

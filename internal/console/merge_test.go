@@ -173,6 +173,27 @@ func TestSickReplica(t *testing.T) {
 	}
 }
 
+// A page that waits as the platform asked says until when; a suspended one says why.
+func TestHintedPage(t *testing.T) {
+	t.Parallel()
+	v := newViewer()
+	told, stopped := status("7", 5, 5), status("8", 5, 5)
+	told.HintUntil, stopped.HintUntil = &v.now, &v.now
+	a := says("a", told, stopped)
+	a.status.Suspended = []dispatch.SuspendedPage{{Page: "8", Code: "190"}}
+	pages, _ := v.see(a)
+	why := map[string]string{}
+	for _, p := range pages {
+		why[p.ID] = p.Why
+	}
+	if want := "waits until " + v.now.UTC().Format("15:04:05") + " UTC, as the platform asked"; why["7"] != want || why["8"] != "190" {
+		t.Errorf("pages say %q, want %q and the code", why, want)
+	}
+	if pages, _ = v.see(says("a", status("7", 5, 5))); pages[0].Why != "" {
+		t.Errorf("page says %q after its wait, want nothing", pages[0].Why)
+	}
+}
+
 // TestMostPages: of many pages those in excess and the busiest are shown, and those that
 // no replica tells of are forgotten.
 func TestMostPages(t *testing.T) {

@@ -63,9 +63,9 @@ type Verdict struct {
 type Page struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
-	Color int    `json:"color"` // 0 to 7
-	State string `json:"state"` // "free", "excess", "sick", "paused" or "suspended"
-	Why   string `json:"why,omitempty"`
+	Color int    `json:"color"`         // 0 to 7
+	State string `json:"state"`         // "free", "excess", "sick", "paused" or "suspended"
+	Why   string `json:"why,omitempty"` // it is stopped, or waits as the platform asked
 
 	Since    *time.Time        `json:"since,omitempty"`   // in excess
 	Limit    int               `json:"limit"`             // calls a second

@@ -59,6 +59,9 @@ type PageStatus struct {
 	Usage    int        `json:"usage,omitempty"`   // of the fullest quota that the API tells of, in percent
 	Arrival  *Arrival   `json:"arrival,omitempty"` // of a message that is written now
 	Waited   float64    `json:"waited"`            // seconds from when messages were made to their calls, of all sent together
+	// HintUntil is the end of the wait that the platform asked for, a minute at most; missing: the page does not
+	// wait for that.
+	HintUntil *time.Time `json:"hint_until,omitempty"`
 }
 
 // askTimeout bounds the wait for the engine, which answers between two steps.
@@ -146,6 +149,9 @@ func (p *pages) status(now time.Time) []PageStatus {
 		}
 		if !v.Since.IsZero() {
 			s.Since = &v.Since
+		}
+		if v.Asked.After(now) {
+			s.HintUntil = &v.Asked
 		}
 		list = append(list, s)
 	}

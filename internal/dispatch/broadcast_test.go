@@ -200,13 +200,26 @@ func TestLineOfExpiredBroadcasts(t *testing.T) {
 	})
 }
 
-// While one of a page's quotas is nearly used up, its broadcasts leave the rest to its
-// conversations, and core is told; they go on once the quota has room.
+// While one of a page's quotas, or the app's, is nearly used up, a page's broadcasts leave the
+// rest to its conversations, and core is told; they go on once the quota has room.
 func TestBroadcastsLeaveAQuota(t *testing.T) {
 	t.Parallel()
+	t.Run("the page's", func(t *testing.T) {
+		t.Parallel()
+		broadcastsLeave(t, func(usage int) sender.Result { return sender.Result{Outcome: sender.Sent, Usage: usage, AppUsage: 20} })
+	})
+	t.Run("the app's", func(t *testing.T) {
+		t.Parallel()
+		broadcastsLeave(t, func(usage int) sender.Result { return sender.Result{Outcome: sender.Sent, AppUsage: usage} })
+	})
+}
+
+// broadcastsLeave has answers tell of a quota.
+func broadcastsLeave(t *testing.T, answer func(usage int) sender.Result) {
+	t.Helper()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 		usage := 95
-		r.script(func(message.Outbound, int) sender.Result { return sender.Result{Outcome: sender.Sent, Usage: usage} })
+		r.script(func(message.Outbound, int) sender.Result { return answer(usage) })
 		r.text("page0", "ann")
 		r.sleep(time.Second)
 		ids := r.broadcast("page0", time.Hour, guests("b", 100)...)

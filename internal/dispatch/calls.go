@@ -175,17 +175,13 @@ func (e *engine) ended(c *call) {
 	}
 	d := dispositionOf(c.result)
 	e.gate.Done(now, c.permit, d.limit)
-	pause := c.result.RetryAfter
-	if d.limit != excess.Refused { // it is the app's
-		pause = 0
-	}
-	e.gate.Hint(now, c.permit, c.result.Usage, pause)
+	e.takeHints(now, c, d)
 	if c.permit.Probe() { // what the page waits for has changed
 		l.wakeAt = time.Time{}
 	}
 	full := l.traffic.isFull(now)
 	if l.traffic.called(now, c, d, e.Random()); !full && l.traffic.isFull(now) {
-		e.Log.Warn("page has nearly used up a quota; its broadcasts wait", "page", l.key.Page, "class", l.key.Class, "percent", c.result.Usage)
+		e.Log.Warn("page has nearly used up a quota; its broadcasts wait", "page", l.key.Page, "class", l.key.Class, "percent", l.traffic.usage)
 	}
 	e.report(now, c, d)
 	if d.sample { // a refusal by a limit is answered without work, and says nothing about the API's speed
@@ -197,6 +193,22 @@ func (e *engine) ended(c *call) {
 		e.calls.awaitTurn(l)
 	} else {
 		e.pages.mark(l)
+	}
+}
+
+// takeHints has the excess map learn what an answer says beside its outcome. A page that
+// waits as the platform asked, for longer than the limit's own second, is logged once a
+// minute.
+func (e *engine) takeHints(now time.Time, c *call, d disposition) {
+	pause := c.result.RetryAfter
+	if d.limit != excess.Refused { // it is the app's
+		pause = 0
+	}
+	wait := e.gate.Hint(now, c.permit, c.result.Usage, pause)
+	if l := c.recipient.line; wait > shutTime && now.Sub(l.traffic.heldAt) >= hintTime {
+		l.traffic.heldAt = now
+		e.Log.Warn("page waits as the platform asked; resume ends that", "page", l.key.Page, "class", l.key.Class,
+			"code", c.code, "asked", pause, "until", now.Add(wait).UTC())
 	}
 }
 

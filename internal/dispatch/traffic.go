@@ -27,8 +27,9 @@ type traffic struct {
 	spilled time.Time     // since when it is in excess, with short breaks; zero: it is not
 	calm    time.Time     // when it went out of excess last
 	busy    time.Time     // when core was last told that its broadcasts wait
-	usage   int           // of the fullest quota that the latest answer told of, in percent
+	usage   int           // of the fullest quota that the latest answer told of, the page's or the app's, in percent
 	used    time.Time     // when it did
+	heldAt  time.Time     // when it was logged last that the page waits as the platform asked
 
 	forecast forecast
 }
@@ -39,6 +40,9 @@ const (
 	fullUsage = 90
 	// usageTime is the time for which a usage is believed: then broadcasts find out.
 	usageTime = time.Minute
+	// hintTime is the least time between two lines of the log that say that a page waits as
+	// the platform asked.
+	hintTime = time.Minute
 )
 
 // isFull reports whether one of the page's quotas is nearly used up.
@@ -57,7 +61,7 @@ func (t *traffic) came(now time.Time, m *held) {
 // called counts a call that ended.
 func (t *traffic) called(now time.Time, c *call, d disposition, random float64) {
 	t.last = now
-	if u := c.result.Usage; u > 0 {
+	if u := max(c.result.Usage, c.result.AppUsage); u > 0 { // a full quota of the app stops the page, too
 		t.usage, t.used = u, now
 	}
 	switch {

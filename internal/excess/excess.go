@@ -19,6 +19,8 @@
 //     fast to the limit, slowly past it, ever faster beyond, until a refusal.
 //  9. Growth that cost many refusals is slower the next time, because the platform
 //     may count refused calls.
+//  10. A refusal that asks for a longer pause gets it, a minute at most, and then one call
+//     asks again.
 //
 // The two states of a page:
 //
@@ -74,8 +76,9 @@ const (
 	// every second.
 	full     = 97
 	fullTime = 1200 * time.Millisecond
-	// longestHint bounds the pause that the platform asks for.
-	longestHint = time.Hour
+	// longestHint bounds the pause that the platform asks for: dayPause, after which a page
+	// that takes nothing at all is asked, too. A wrong header costs no more than that.
+	longestHint = dayPause
 	// remember is the time for which a lower limit is remembered: some evenings'
 	// pause, less than a day, after which the platform may have changed its mind.
 	remember = 6 * time.Hour
@@ -150,15 +153,35 @@ func (m *Map) Done(now time.Time, t Permit, r Result) {
 
 // Hint reports the hints of an answer, whose result was told to Done: the usage of the
 // page's fullest quota, in percent, and after a refusal the pause that the platform asks
-// for. 0: it says nothing.
-func (m *Map) Hint(now time.Time, t Permit, usage int, pause time.Duration) {
+// for. 0: it says nothing. Hint returns for how long the page then waits as the platform
+// asked.
+func (m *Map) Hint(now time.Time, t Permit, usage int, pause time.Duration) (wait time.Duration) {
 	if usage >= full {
 		t.page.full = now
 	}
-	if pause > 0 && !t.ahead && !t.page.open() {
-		t.page.asked = later(t.page.asked, now.Add(min(pause, longestHint)))
-		t.page.due = later(t.page.due, t.page.asked)
+	if pause <= 0 || t.ahead || t.page.open() {
+		return 0
 	}
+	until := now.Add(pause)
+	if most := t.page.cut.Add(longestHint); until.After(most) { // calls that were under way make it no longer
+		until = most
+	}
+	t.page.asked = later(t.page.asked, until)
+	t.page.due = later(t.page.due, t.page.asked)
+	return max(0, t.page.asked.Sub(now))
+}
+
+// EndHints ends the waits that the platform asked a page for. The next call of each class
+// asks whether the page takes calls, as soon as its last second has room. Limits that were
+// learned hold. EndHints reports whether the page waited.
+func (m *Map) EndHints(now time.Time, page string) (waited bool) {
+	for k, p := range m.pages {
+		if k.Page == page && p.asked.After(now) {
+			p.asked, waited = now, true
+			p.due = now.Add(p.sends.room(now, p.rate()))
+		}
+	}
+	return waited
 }
 
 // Enter puts a page in excess: it has more messages than it may send.
@@ -213,6 +236,7 @@ func (m *Map) Sweep(now time.Time) {
 // View is the knowledge about a page, for people to look at.
 type View struct {
 	Since    time.Time // in excess; zero: it is not
+	Asked    time.Time // until then the platform asked for no calls; zero, or in the past: it does not
 	Pace     float64   // calls a second
 	InFlight int
 }
@@ -223,7 +247,7 @@ func (m *Map) View(k Key) View {
 	if p == nil {
 		return View{}
 	}
-	return View{Since: p.entered, Pace: p.rate(), InFlight: p.inFlight}
+	return View{Since: p.entered, Asked: p.asked, Pace: p.rate(), InFlight: p.inFlight}
 }
 
 // InExcess reports whether a page is in excess.

@@ -3,6 +3,7 @@ package excess
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -452,5 +453,96 @@ func TestHint(t *testing.T) {
 	done(m, now.Add(20600*time.Millisecond), probe, Accepted)
 	if n := len(take(m, now.Add(30*time.Second), room)); len(probe) == 0 || n == 0 {
 		t.Errorf("%d calls at the hint's end and %d later, want some", len(probe), n)
+	}
+}
+
+// A pause that the platform asks for is a minute at most, counted from the first refusal.
+// Then one call asks, and nothing else is sent before its answer. After an answer that opens
+// nothing the next call asks a tenth of the time later for which nothing passed. An operator
+// ends the pause at once.
+func TestHintIsBounded(t *testing.T) {
+	t.Parallel()
+	const s, hour = time.Second, time.Hour
+	for _, row := range []struct {
+		name   string
+		pause  time.Duration // of the first refusal
+		late   time.Duration // another call is refused then, with the same pause; 0: none
+		ends   time.Duration // the operator ends it; 0: never
+		result Result        // of the calls that ask, 700 ms later
+		again  time.Duration // the pause of theirs
+		want   []time.Duration
+	}{
+		{"short", 20 * s, 0, 0, Refused, 0, []time.Duration{20 * s, 23 * s, 26200 * time.Millisecond}},
+		{"an hour, and then accepted", hour, 0, 0, Accepted, 0, []time.Duration{60 * s}},
+		{"an hour each time", hour, 0, 0, Refused, hour, []time.Duration{60 * s, 120700 * time.Millisecond}},
+		{"refused without a pause after it", hour, 0, 0, Refused, 0, []time.Duration{60 * s, 66900 * time.Millisecond}},
+		{"no answer about the limit", hour, 0, 0, Other, 0, []time.Duration{60 * s, 66200 * time.Millisecond}},
+		{"a call under way is refused later", hour, 9 * s, 0, Accepted, 0, []time.Duration{60 * s}},
+		{"ended by an operator", hour, 0, 10 * s, Accepted, 0, []time.Duration{10 * s}},
+		{"ended, and asked for again", hour, 0, 10 * s, Refused, hour, []time.Duration{10 * s, 70700 * time.Millisecond}},
+		{"a second, and the answer comes late", s, 0, 0, Accepted, 0, []time.Duration{s}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMap(300)
+			done(m, at(500*time.Millisecond), take(m, at(0), room), Accepted)
+			under := take(m, at(1100*time.Millisecond), room)[:2]
+			begin := at(1800 * time.Millisecond)
+			m.Done(begin, under[0], Refused)
+			if wait := m.Hint(begin, under[0], 0, row.pause); wait != min(row.pause, time.Minute) {
+				t.Errorf("Hint() = %v, want %v and a minute at most", wait, row.pause)
+			}
+			var calls []time.Duration
+			var asking []Permit
+			for d := time.Duration(0); d < 130*s; d += 100 * time.Millisecond {
+				now := begin.Add(d)
+				if row.late > 0 && d == row.late {
+					m.Done(now, under[1], Refused)
+					m.Hint(now, under[1], 0, row.pause)
+				}
+				if row.ends > 0 && d == row.ends && (!m.EndHints(now, "p") || m.EndHints(now, "p") || m.View(room).Asked.After(now)) {
+					t.Error("EndHints() does not say that the page waited, or the page still does")
+				}
+				if held := m.View(room).Asked.After(now); len(calls) == 0 && row.ends == 0 && held != (d < min(row.pause, time.Minute)) {
+					t.Fatalf("the page waits as asked at %v: %t", d, held)
+				}
+				if len(asking) > 0 && now.Sub(asking[0].at) >= 700*time.Millisecond {
+					m.Done(now, asking[0], row.result)
+					m.Hint(now, asking[0], 0, row.again)
+					asking = asking[1:]
+					if row.result == Accepted {
+						break
+					}
+				}
+				for _, p := range take(m, now, room) {
+					calls, asking = append(calls, d), append(asking, p)
+				}
+			}
+			if n := len(row.want); len(calls) < n || !slices.Equal(calls[:n], row.want) || row.result == Accepted && len(calls) > n {
+				t.Errorf("calls at %v, want %v", calls[:min(len(calls), n+1)], row.want)
+			}
+		})
+	}
+}
+
+// Hints end for the page of the order, in each class, and a page without any goes on as it was.
+func TestEndHintsOfOthers(t *testing.T) {
+	t.Parallel()
+	m := newMap(300)
+	if m.EndHints(at(0), "p") {
+		t.Error("EndHints() of a page that is not known = true")
+	}
+	_, p := m.Offer(at(0), room, time.Time{})
+	m.Done(at(time.Second), p, Accepted)
+	_, p = m.Offer(at(2*time.Second), room, time.Time{})
+	now := at(3 * time.Second)
+	m.Done(now, p, Refused)
+	shut := m.ShutFor(now, room)
+	if m.EndHints(now, "p") || shut <= 0 || m.ShutFor(now, room) != shut {
+		t.Errorf("EndHints() of a page that is closed without a hint changes its pause of %v", shut)
+	}
+	m.Hint(now, p, 0, time.Hour)
+	if m.EndHints(now, "another") || m.ShutFor(now, room) != time.Minute {
+		t.Errorf("ShutFor() after the order about another page = %v, want a minute", m.ShutFor(now, room))
 	}
 }

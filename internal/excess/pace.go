@@ -28,6 +28,9 @@ const (
 	// time late at most, and is asked once a minute while it is shut for a day.
 	shutPart = 10
 	dayPause = time.Minute
+	// answerTime is the time for which the answer to the call is waited for that asks after
+	// a pause that the platform asked for: longer than nearly all answers take.
+	answerTime = 3 * time.Second
 )
 
 // pace is the learned speed of one page.
@@ -120,7 +123,9 @@ func (p *pace) send(now time.Time) {
 	gap := seconds(1 / p.rate())
 	switch idle := now.Sub(p.due); {
 	case !p.open():
-		gap = max(gap, p.patience(now))
+		if gap = max(gap, p.patience(now)); p.asked.After(p.cut) {
+			gap = max(gap, answerTime)
+		}
 	case idle > time.Second: // the reached limit holds, and nobody asked whether the page is shut
 		p.passed = now
 		p.limit = max(p.limit, p.rate())

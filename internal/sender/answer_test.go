@@ -57,11 +57,14 @@ func TestAnswersDoNotMix(t *testing.T) {
 	}
 }
 
-// Where the platform throttles the app, or a page, the pause that its header asks for is told.
+// Where the platform throttles the app, or a page, the pause that its headers ask for is told.
+// The time of a list counts for the page that the list names, and for quotas of messages.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	const app = `{"error":{"message":"(#4) Application request limit reached","type":"OAuthException","code":4}}`
+	app, limit := envelope(4, 0, ""), envelope(613, 0, "")
+	of := func(id, rest string) string { return `{"` + id + `":[` + rest + `]}` }
+	const seven = `{"type":"messenger","call_count":100,"estimated_time_to_regain_access":7}`
 	for _, row := range []struct {
 		name         string
 		body         string
@@ -69,56 +72,87 @@ func TestRetryAfter(t *testing.T) {
 		want         time.Duration
 	}{
 		{"nothing", app, "", "", 0},
-		{"seconds", app, "90", "", 90 * time.Second},
-		{"minutes of two pages", app, "90", `{"1":[{"type":"messenger","estimated_time_to_regain_access":7}],"2":[{"estimated_time_to_regain_access":3}]}`, 7 * time.Minute},
-		{"a wrong header", app, "soon", `{"1":7}`, 0},
-		{"beyond all bounds", app, "-1", `{"1":[{"estimated_time_to_regain_access":999999999999}]}`, 24 * time.Hour},
-		{"a page's limit", `{"error":{"message":"x","type":"OAuthException","code":613}}`, "90", "", 90 * time.Second},
+		{"the app's, in seconds", app, "90", "", 90 * time.Second},
+		{"the app's, beside a page's", app, "90", of(page, seven), 90 * time.Second},
+		{"wrong headers", limit, "soon", of(page, "7"), 0},
+		{"beyond all bounds", app, "99999999999999999999", "", 24 * time.Hour},
+		{"negative", limit, "-1", of(page, `{"type":"messenger","estimated_time_to_regain_access":-7}`), 0},
 		{"a date", app, now.Add(90 * time.Second).Format(http.TimeFormat), "", 90 * time.Second},
 		{"a date that is over", app, now.Add(-time.Hour).Format(http.TimeFormat), "", 0},
+		{"the page's, in seconds", limit, "90", "", 90 * time.Second},
+		{"the page's, in minutes", limit, "90", of(page, seven), 7 * time.Minute},
+		{"the longer one", limit, "900", of(page, seven), 15 * time.Minute},
+		{"minutes beyond all bounds", limit, "", of(page, `{"type":"messenger","estimated_time_to_regain_access":999999999999999999999}`), 24 * time.Hour},
+		{"another page's", limit, "", of("77", seven), 0},
+		{"a page's whose id begins like this", limit, "", of(page+"0", seven), 0},
+		{"of another type", limit, "", of(page, `{"type":"pages","estimated_time_to_regain_access":7}`), 0},
+		{"of no type", limit, "", of(page, `{"estimated_time_to_regain_access":7}`), 0},
+		{"behind others", limit, "", `{"77":[{"type":"messenger","estimated_time_to_regain_access":60}],"` + page +
+			`":[{"type":"pages","estimated_time_to_regain_access":50},{"type":"instagram","estimated_time_to_regain_access":2},` + seven + `]}`, 7 * time.Minute},
+		{"the id as a value before", limit, "", `{"77":[{"owner":"` + page + `"}], "` + page + `" : [ ` + seven + `]}`, 7 * time.Minute},
+		{"with spaces", limit, "", `{ "` + page + `" : [ { "type": "instagram" , "estimated_time_to_regain_access": 3 } ] }`, 3 * time.Minute},
+		{"cut off", limit, "", `{"` + page + `":[` + seven, 0},
+		{"no list", limit, "", `{"` + page + `":` + seven + `}`, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			s := setup(t, func(c *Config) {
-				c.Now = func() time.Time { return now }
-				c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
-					resp := response(400, row.body)
-					resp.Header.Set("Retry-After", row.after)
-					resp.Header.Set("X-Business-Use-Case-Usage", row.usage)
-					return resp, nil
-				})
-			})
-			if r := s.Send(t.Context(), outbound()); r.RetryAfter != row.want {
+			r := answered(t, now, 400, row.body, map[string]string{"Retry-After": row.after, "X-Business-Use-Case-Usage": row.usage})
+			if r.RetryAfter != row.want {
 				t.Errorf("RetryAfter = %v, want %v", r.RetryAfter, row.want)
 			}
 		})
 	}
 }
 
-// Every answer tells how full the fullest quota is.
+// answered returns the result of a call with this answer.
+func answered(t *testing.T, now time.Time, status int, body string, header map[string]string) Result {
+	t.Helper()
+	s := setup(t, func(c *Config) {
+		c.Now = func() time.Time { return now }
+		c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+			resp := response(status, body)
+			for name, value := range header {
+				resp.Header.Set(name, value)
+			}
+			return resp, nil
+		})
+	})
+	return s.Send(t.Context(), outbound())
+}
+
+// Every answer tells how full the fullest quota of the page's messages is, and the app's.
 func TestUsage(t *testing.T) {
 	t.Parallel()
+	of := func(id, kind, rest string) string { return `"` + id + `":[{"type":"` + kind + `",` + rest + `}]` }
 	for _, row := range []struct {
-		page, app string
-		want      int
+		page, app     string
+		want, wantApp int
 	}{
-		{"", "", 0},
-		{`{"1":[{"type":"messenger","call_count":97,"total_cputime":1}]}`, "", 97},
-		{`{"1":[{"call_count": 7}],"2":[{"call_count":31}]}`, `{"call_count":12}`, 31},
-		{`{"1":[{"call_count":7}]}`, `{"call_count":112,"total_time":3}`, 112},
-		{`{"1":[{"call_count":-7}]}`, "call_count", 0},
-		{`{"1":[{"call_count":99999999999999999999999}]}`, "", 9999},
+		{"", "", 0, 0},
+		{"{" + of(page, "messenger", `"call_count":97,"total_cputime":1`) + "}", "", 97, 0},
+		{"{" + of(page, "instagram", `"call_count": 31`) + "}", `{"call_count":12}`, 31, 12},
+		{"{" + of(page, "messenger", `"call_count":7`) + "}", `{"call_count":112,"total_time":3}`, 7, 112},
+		{"{" + of("1", "messenger", `"call_count":99`) + "," + of(page, "messenger", `"call_count":31`) + "}", "", 31, 0},
+		{"{" + of("1", "messenger", `"call_count":99`) + "}", "", 0, 0},
+		{"{" + of(page, "ads_management", `"call_count":99`) + "}", "", 0, 0},
+		{"{" + of(page, "messenger", `"call_count":-7`) + "}", "call_count", 0, 0},
+		{"{" + of(page, "messenger", `"call_count":99999999999999999999999`) + "}", `{"call_count":99999999999999999999999}`, 1000, 1000},
 	} {
-		s := setup(t, func(c *Config) {
-			c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
-				resp := response(200, receipt)
-				resp.Header.Set("X-Business-Use-Case-Usage", row.page)
-				resp.Header.Set("X-App-Usage", row.app)
-				return resp, nil
-			})
-		})
-		if r := s.Send(t.Context(), outbound()); r.Outcome != Sent || r.Usage != row.want {
-			t.Errorf("headers %q and %q: usage %d, want %d", row.page, row.app, r.Usage, row.want)
+		r := answered(t, time.Now(), 200, receipt, map[string]string{"X-Business-Use-Case-Usage": row.page, "X-App-Usage": row.app})
+		if r.Outcome != Sent || r.Usage != row.want || r.AppUsage != row.wantApp {
+			t.Errorf("headers %q and %q: usage %d, the app's %d, want %d and %d", row.page, row.app, r.Usage, r.AppUsage, row.want, row.wantApp)
 		}
 	}
+}
+
+// Whatever a header says, the numbers that are read of it are within their bounds.
+func FuzzPageQuota(f *testing.F) {
+	f.Add(`{"` + page + `":[{"type":"messenger","call_count":1,"estimated_time_to_regain_access":9}]}`)
+	f.Add(`{"` + page + `":[{"type":"messenger"`)
+	f.Add(`"` + page + `"` + `"` + page + `":[}]`)
+	f.Fuzz(func(t *testing.T, header string) {
+		if percent, minutes := pageQuota(header, page); percent < 0 || percent > 1000 || minutes < 0 || minutes > 1440 {
+			t.Errorf("pageQuota(%q) = %d, %d", header, percent, minutes)
+		}
+	})
 }

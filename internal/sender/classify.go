@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
-	"net/http"
-	"strconv"
 	"strings"
-	"time"
 )
 
 // answer is the body of any answer of the Send API.
@@ -60,58 +56,6 @@ func Classify(status int, body []byte) Result {
 	}
 	return r
 }
-
-// retryAfter returns the pause that an answer's header asks for: by Retry-After, in
-// seconds or as a date, or by the longest estimated time to regain access, in minutes, of
-// the usage that the platform tells.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if at, dateErr := http.ParseTime(h.Get("Retry-After")); err != nil && dateErr == nil {
-		seconds = int(math.Ceil(at.Sub(now).Seconds()))
-	}
-	longest := time.Duration(max(0, min(seconds, maxRegain))) * time.Second
-	var usage map[string][]struct {
-		Minutes int `json:"estimated_time_to_regain_access"`
-	}
-	if json.Unmarshal([]byte(h.Get("X-Business-Use-Case-Usage")), &usage) != nil {
-		return longest
-	}
-	for _, list := range usage {
-		for _, u := range list {
-			longest = max(longest, time.Duration(min(u.Minutes, maxRegain/60))*time.Minute)
-		}
-	}
-	return longest
-}
-
-// usageHeaders are those that tell how much of its quotas a page, or the app, has used.
-var usageHeaders = [...]string{"X-Business-Use-Case-Usage", "X-App-Usage"}
-
-// usage returns the highest share of a quota that an answer's header tells, in percent.
-// The header comes with every answer, so it is not decoded.
-func usage(h http.Header) (percent int) {
-	for _, name := range usageHeaders {
-		for rest := h.Get(name); ; {
-			_, after, found := strings.Cut(rest, `"call_count":`)
-			if !found {
-				break
-			}
-			rest = strings.TrimLeft(after, " ")
-			n := 0
-			for ; rest != "" && rest[0] >= '0' && rest[0] <= '9' && n < maxUsage; rest = rest[1:] {
-				n = 10*n + int(rest[0]-'0')
-			}
-			percent = max(percent, n)
-		}
-	}
-	return percent
-}
-
-// maxUsage bounds a usage in percent, as it is read.
-const maxUsage = 1000
-
-// maxRegain bounds it, in seconds: a day.
-const maxRegain = 24 * 60 * 60
 
 // fromSendAPI reports whether a body without readable content may be the rest of
 // an answer of the Send API. Such an answer is always a JSON object.

@@ -21,7 +21,8 @@ type Result struct {
 	// RetryAfter is the pause that the platform asks for where it throttles the app or the
 	// page; 0: it names none.
 	RetryAfter time.Duration
-	Usage      int   // of the fullest quota that the answer tells of, in percent; 0: it tells of none
+	Usage      int   // of the page's fullest quota for messages, in percent; 0: the answer tells of none
+	AppUsage   int   // of the app's quota, in percent; 0: the answer does not tell
 	Err        error // why it was not sent; nil exactly when Sent. Holds no token, URL or message text
 }
 

@@ -220,7 +220,7 @@ func (s *Sender) post(ctx context.Context, token string, o message.Outbound) Res
 	s.authorize(req, token)
 	span := s.tracer.Call(req, template)
 	start := s.now()
-	r, err := s.call(req)
+	r, err := s.call(req, o.Page)
 	if err != nil {
 		r = lost(ctx, callCtx, touched.Load(), err)
 	}
@@ -273,10 +273,10 @@ func (s *Sender) request(ctx context.Context, path string, body []byte) *http.Re
 	return req.WithContext(ctx)
 }
 
-// call makes the request and classifies its answer. It fails only when no
+// call makes the request for a page and classifies its answer. It fails only when no
 // answer came. Once the header is there the status and whatever was read of the
 // body decide: the connection may break after the platform has accepted.
-func (s *Sender) call(req *http.Request) (Result, error) {
+func (s *Sender) call(req *http.Request, page string) (Result, error) {
 	s.metrics.requests.Inc()
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
@@ -290,10 +290,7 @@ func (s *Sender) call(req *http.Request) (Result, error) {
 	// To its end, because only then the connection can be used again.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	r := Classify(resp.StatusCode, body)
-	r.Usage = usage(resp.Header)
-	if r.Outcome == AppThrottled || r.Outcome == PageThrottled {
-		r.RetryAfter = retryAfter(resp.Header, s.now())
-	}
+	r.readHints(resp.Header, page, s.now())
 	if r.Err != nil && err != nil {
 		r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
 	}

@@ -239,7 +239,7 @@ func BenchmarkSend(b *testing.B) {
 			}
 		}
 	}
-	usage := `{"1":[{"type":"messenger","call_count":1,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":0}]}`
+	usage := `{"` + page + `":[{"type":"messenger","call_count":1,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":0}]}`
 	b.Run("in process", func(b *testing.B) {
 		run(b, setup(b, func(c *Config) {
 			c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {

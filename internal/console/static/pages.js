@@ -33,9 +33,10 @@ export function newPages(choose) {
     setText(r.name, page.name);
     setText(r.sent, count(page.sent));
     setText(r.limit, page.limit > 0 ? "/" + count(page.limit) : "/s"); // it may be unknown
-    setText(r.state, words[page.state] ?? page.state);
-    r.resume.hidden = !stopped.includes(page.state) || !can.has("resume");
-    r.pause.hidden = stopped.includes(page.state) || !can.has("pause");
+    const isStopped = stopped.includes(page.state), isTold = !isStopped && Boolean(page.why);
+    setText(r.state, isTold ? "told to wait" : words[page.state] ?? page.state);
+    r.resume.hidden = !(isStopped || isTold) || !can.has("resume");
+    r.pause.hidden = isStopped || !can.has("pause");
     for (const [b, word] of [[r.resume, "Resume "], [r.pause, "Pause "]]) {
       b.dataset.page = page.id;
       b.setAttribute("aria-label", word + page.name);
