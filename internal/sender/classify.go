@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -13,11 +14,24 @@ type answer struct {
 	Error     *struct {
 		Message     string `json:"message"`
 		Type        string `json:"type"`
-		Code        int    `json:"code"`
-		Subcode     int    `json:"error_subcode"`
+		Code        number `json:"code"`
+		Subcode     number `json:"error_subcode"`
 		IsTransient bool   `json:"is_transient"`
 		Trace       string `json:"fbtrace_id"`
 	} `json:"error"`
+}
+
+// number is a number that may be written as a text. Anything else is 0.
+type number int
+
+// UnmarshalJSON implements json.Unmarshaler. It returns nil.
+func (n *number) UnmarshalJSON(b []byte) error {
+	i, err := strconv.Atoi(strings.Trim(string(b), `"`))
+	if err != nil {
+		i = 0
+	}
+	*n = number(i)
+	return nil
 }
 
 // Classify turns an answer of the Send API into a Result without Latency. It
@@ -46,8 +60,9 @@ func Classify(status int, body []byte) Result {
 	case success && a.MessageID != "":
 		r.Outcome, r.MessageID = Sent, a.MessageID
 	case e != nil && (e.Code != 0 || e.Subcode != 0):
-		r.Outcome, r.Code, r.Subcode = classifyError(e.Code, e.Subcode, e.IsTransient, e.Type, e.Message), e.Code, e.Subcode
-		r.Err = &apiError{code: e.Code, subcode: e.Subcode, status: status, kind: e.Type, trace: e.Trace, sentence: sentence(e.Message)}
+		r.Code, r.Subcode = int(e.Code), int(e.Subcode)
+		r.Outcome = classifyError(r.Code, r.Subcode, e.IsTransient, e.Type, e.Message)
+		r.Err = &apiError{code: r.Code, subcode: r.Subcode, status: status, kind: e.Type, trace: e.Trace, sentence: sentence(e.Message)}
 	case success && e == nil && fromSendAPI(body):
 		r.Outcome = Sent
 	default:
@@ -65,7 +80,8 @@ func fromSendAPI(body []byte) bool {
 }
 
 // classifyError is the table of Meta's error codes, from the most specific row
-// to the least: code and subcode together, then the code alone. A subcode that
+// to the least: code and subcode together, then the code with the words of the
+// message where these alone say what is at fault, then the code. A subcode that
 // is not listed means its code, except where only the bare code is known to
 // stop a whole page.
 //
@@ -84,16 +100,17 @@ func classifyError(code, subcode int, isTransient bool, kind, text string) Outco
 	if o, ok := byPair(code, subcode); ok {
 		return o
 	}
-	// The platform gives this fault of the recipient no subcode of its own.
-	if code == 100 && strings.Contains(text, "Invalid fbid") {
-		return RecipientGone
-	}
 	o := byCode(code, subcode)
+	switch {
+	case code == 100 && subcode == 0 && mentions(text, noRecipient[:]):
+		return RecipientGone
 	// Errors of this type are about the object that is called, which is the page:
 	// a missing appsecret_proof, or a page that "does not exist" for want of a
 	// permission. The content of a message is not at fault.
-	if o == BadMessage && kind == "GraphMethodException" {
+	case o == BadMessage && (kind == "GraphMethodException" || subcode == 0 && mentions(text, noPage[:])):
 		o = PageStopped
+	case code == 368 && isAboutContent(text):
+		o = BadMessage
 	}
 	if isTransient && (o == RecipientGone || o == BadMessage || o == PageStopped || o == NotAllowed) {
 		return Transient
@@ -109,19 +126,27 @@ func byPair(code, subcode int) (Outcome, bool) {
 		return RecipientThrottled, true
 	case [2]int{1, 1357046}:
 		return Ambiguous, true
-	case [2]int{100, 2018001}:
+	case [2]int{100, 2018001}, [2]int{100, 2534014}: // the latter is Instagram's
 		return RecipientGone, true
+	// The platform could not fetch the attachment, or not in time. The next time it may.
+	case [2]int{100, 2018008}, [2]int{100, 2018047}, [2]int{100, 2018294}:
+		return Transient, true
+	case [2]int{368, 1346003}: // people reported the content, such as a link
+		return BadMessage, true
 	case [2]int{10, 2018278}, [2]int{10, 2018065}, [2]int{10, 2534022}:
 		return WindowClosed, true
-	case [2]int{2, 2018344}:
+	case [2]int{2, 2018344}, [2]int{100, 2534013}, [2]int{200, 2534041}: // the last two: no Instagram account, no access to it
 		return PageStopped, true
-	case [2]int{10, 1893063}:
+	case [2]int{10, 1893063}, [2]int{100, 2534029}, [2]int{368, 1390008}:
 		return PageStoppedForATime, true
 	}
 	// The platform sends these subcodes under any of the codes for a missing
 	// permission.
 	if (subcode == 1545041 || subcode == 2018108) && (code == 10 || code == 200 || code == 551) {
 		return RecipientGone, true
+	}
+	if code == 100 && subcode == 2534037 { // Instagram's of the two below
+		return NotOurs, true
 	}
 	// These two are listed without a code of their own: they are found below
 	// several, and as the code itself.

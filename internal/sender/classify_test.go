@@ -15,6 +15,9 @@ func envelope(code, subcode int, extra string) string {
 	return fmt.Sprintf(`{"error":{"message":"(#%d) Some words.","type":"OAuthException","code":%d%s,"fbtrace_id":"AbCdEf"}}`, code, code, extra)
 }
 
+// words is another message of an error.
+func words(text string) string { return `,"message":"` + text + `"` }
+
 const (
 	yes = `,"is_transient":true`
 	no  = `,"is_transient":false`
@@ -72,6 +75,11 @@ func TestClassifyErrors(t *testing.T) {
 		{987654, 0, 400, no, Transient},
 		{987654, 0, 503, "", Transient},
 		{9, 0, 400, "", Transient},
+		// An attachment that could not be fetched, or not in time: Meta's table of error codes;
+		// maciekmm/messenger-platform-go-sdk #36, emes30/facebook_messenger #4.
+		{100, 2018008, 400, "", Transient},
+		{100, 2018047, 400, "", Transient},
+		{100, 2018294, 400, no, Transient},
 		{10, 42, 400, "", Transient},
 		{200, 42, 403, "", Transient},
 		// Delivered all the same.
@@ -79,6 +87,13 @@ func TestClassifyErrors(t *testing.T) {
 		{1, 1357046, 400, yes, Ambiguous},
 		// Recipient gone.
 		{100, 2018001, 400, "", RecipientGone},
+		{100, 2534014, 400, "", RecipientGone}, // Instagram's: Meta's table of error codes; megaapp977/stack #186
+		{100, 0, 400, words("(#100) Invalid fbid."), RecipientGone},
+		{100, 0, 400, words("(#100) No matching user found"), RecipientGone},       // fbsamples/messenger-platform-samples #11
+		{100, 0, 400, words("The requested user cannot be found."), RecipientGone}, // megaapp977/stack #186
+		{100, 0, 400, words("(#100) No matching user found") + yes, RecipientGone}, // the words say more than is_transient
+		{190, 0, 400, words("(#190) Invalid fbid."), PageStopped},                  // another code
+		{100, 2018034, 400, words("(#100) No matching user found"), BadMessage},    // the subcode says more
 		{551, 0, 400, "", RecipientGone},
 		{551, 1545041, 400, no, RecipientGone},
 		{200, 1545041, 403, "", RecipientGone},
@@ -98,15 +113,21 @@ func TestClassifyErrors(t *testing.T) {
 		{100, 2018321, 400, "", NotOurs},
 		{2018300, 0, 400, "", NotOurs},
 		{2018321, 0, 400, "", NotOurs},
+		{100, 2534037, 400, "", NotOurs}, // "not the thread owner", of Instagram: Meta's table
 		// Bad message.
 		{100, 0, 400, "", BadMessage},
 		{100, 0, 500, "", BadMessage},
 		{100, 0, 400, no, BadMessage},
 		{100, 2018034, 400, "", BadMessage},
-		{100, 2018047, 400, "", BadMessage},
 		{100, 2018074, 400, "", BadMessage},
-		{100, 2018294, 400, "", BadMessage},
 		{100, 42, 400, "", BadMessage},
+		{100, 2534015, 400, "", BadMessage}, // "invalid message data": Meta's table
+		// The content of the message: fbsamples/original-coast-clothing #67, facebookarchive/php-graph-sdk #528.
+		{368, 1346003, 400, "", BadMessage},
+		{368, 1346003, 400, yes, BadMessage},
+		{368, 0, 400, words("Your message couldn't be sent because it includes content that other people on Facebook have reported as abusive."), BadMessage},
+		{368, 0, 403, words("The link was blocked from being shared."), BadMessage},
+		{368, 0, 400, words("(#368) http://spam.example/x cannot be sent. See https://www.facebook.com/help."), BadMessage},
 		// Page stopped.
 		{190, 0, 400, "", PageStopped},
 		{190, 0, 401, "", PageStopped},
@@ -124,9 +145,23 @@ func TestClassifyErrors(t *testing.T) {
 		{100, 0, 400, yes + `,"type":"GraphMethodException"`, Transient},
 		{100, 2018001, 400, `,"type":"GraphMethodException"`, RecipientGone},
 		{2, 0, 500, `,"type":"GraphMethodException"`, Transient},
+		// The same in words alone: facebookarchive/php-graph-sdk #1233, facebook/facebook-for-woocommerce #657.
+		{100, 0, 400, words("(#100) Object does not exist, cannot be loaded due to missing permission or reviewable feature, or does not support this operation."), PageStopped},
+		{100, 0, 400, words("Unsupported post request. Object with ID '1' does not exist, cannot be loaded due to missing permissions."), PageStopped},
+		{100, 0, 400, words("Unsupported post request.") + yes, Transient},
+		{100, 0, 400, words("(#100) Attachment does not exist"), BadMessage},
+		{100, 2018074, 400, words("(#100) Object does not exist"), BadMessage},
+		// Of Instagram: no account is linked, its owner took the access away. Meta's table.
+		{100, 2534013, 400, "", PageStopped},
+		{200, 2534041, 403, "", PageStopped},
 		// Page stopped for a time.
 		{368, 0, 400, "", PageStoppedForATime},
 		{368, 1390008, 400, no, PageStoppedForATime},
+		{368, 1390008, 400, words("We limit how often you can share content."), PageStoppedForATime}, // the subcode says more
+		{368, 0, 400, words("The action attempted has been deemed abusive or is otherwise disallowed."), PageStoppedForATime},
+		{368, 0, 400, words("You are blocked. Learn more: https://www.facebook.com/help/1"), PageStoppedForATime},
+		{368, 0, 400, words("Your account is restricted: its content was reported as abusive."), PageStoppedForATime},
+		{100, 2534029, 400, "", PageStoppedForATime}, // "blocked from sending", of Instagram: Meta's table
 		{2022, 0, 400, "", PageStoppedForATime},
 		{10, 1893063, 403, "", PageStoppedForATime},
 	}
@@ -176,20 +211,17 @@ func TestClassifyBodies(t *testing.T) {
 		{"redirect", 302, "", Transient, "", "http 302"},
 		{"error cut off", 400, `{"error":{"code":190,"mess`, Transient, "", "http 400"},
 		{"error as text", 400, `{"error":"no"}`, Transient, "", "http 400"},
-		{"code as text", 400, `{"error":{"code":"190"}}`, Transient, "", "http 400"},
+		{"code as text", 400, `{"error":{"code":"190"}}`, PageStopped, "", "190"},
+		{"code and subcode as texts", 400, `{"error":{"code":"100","error_subcode":"2018001"}}`, RecipientGone, "", "100/2018001"},
+		{"code as words", 400, `{"error":{"code":"x190"}}`, Transient, "", "http 400"},
+		{"code as a list", 400, `{"error":{"code":[190]}}`, Transient, "", "http 400"},
+		{"code as null", 400, `{"error":{"code":null}}`, Transient, "", "http 400"},
+		{"code beyond all bounds", 400, `{"error":{"code":"99999999999999999999"}}`, Transient, "", "http 400"},
 		{"subcode of another type", 400, `{"error":{"code":613,"error_subcode":"x"}}`, PageThrottled, "", "613"},
 		{"is_transient of another type", 400, `{"error":{"code":190,"is_transient":"x"}}`, PageStopped, "", "190"},
 		{"list", 400, `[]`, Transient, "", "http 400"},
 		{"null", 400, `null`, Transient, "", "http 400"},
 		{"only a subcode", 400, `{"error":{"error_subcode":2018300}}`, NotOurs, "", "0/2018300"},
-		{
-			"invalid recipient, told in words", 400,
-			`{"error":{"message":"(#100) Invalid fbid.","type":"OAuthException","code":100}}`, RecipientGone, "", "100",
-		},
-		{
-			"the same words with another code", 400,
-			`{"error":{"message":"(#190) Invalid fbid.","code":190}}`, PageStopped, "", "190",
-		},
 		{"pair", 400, envelope(613, 2018338, ""), RecipientThrottled, "", "613/2018338"},
 	}
 	for _, tt := range tests {
