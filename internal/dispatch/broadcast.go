@@ -63,7 +63,7 @@ func (e *engine) sendAside(l *line, now time.Time) {
 		m := l.aside[0]
 		l.aside[0] = nil
 		l.aside = l.aside[1:]
-		l.push(m)
+		e.pages.push(l, m)
 		for e.step(l, now) {
 		}
 	}

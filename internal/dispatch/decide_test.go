@@ -61,7 +61,7 @@ func newBench(t *testing.T) *bench {
 	m := decode(<-sub.Deliveries(), s, time.Now())
 	s.add(m)
 	l := e.pages.line(m.key())
-	l.push(m)
+	e.pages.push(l, m)
 	return &bench{engine: e, l: l, m: m, s: s, now: time.Now()}
 }
 

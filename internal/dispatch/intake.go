@@ -69,7 +69,7 @@ func (e *engine) arrive(m *held) {
 		case r != nil && !r.awaits.IsZero() && len(r.msgs) >= mostResting && !m.tried:
 			e.settler.postpone(m, retryMedium)
 		default:
-			l.push(m)
+			e.pages.push(l, m)
 		}
 		e.pages.mark(l)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -315,6 +316,50 @@ func TestRecipientLimit(t *testing.T) {
 			if n < 3 || n > 5 {
 				t.Errorf("%d calls for 20 texts, want them joined", n)
 			}
+		})
+	}
+}
+
+// The limit for one person holds for messages that come back from a retry queue, too: two of
+// three calls fail.
+func TestRecipientLimitOfRetries(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []float64{0.05, 0.2, 1} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, func(c *Config) {
+				c.Limits = func(string) message.Limits { return message.Limits{Text: 300, Media: 10, Recipient: limit} }
+			}, func(t *testing.T, r *rig) {
+				random := rand.New(rand.NewPCG(1, 3))
+				r.script(func(message.Outbound, int) sender.Result {
+					if random.IntN(3) > 0 {
+						return fail(sender.Transient)
+					}
+					return sender.Result{}
+				})
+				every(7*time.Second, 10*time.Minute, func(int) { r.text("page0", "a", "b") })
+				r.script(nil)
+				r.sleep(20 * time.Minute)
+				gap := time.Duration(float64(time.Second) / limit)
+				last, rounds, short := make(map[string]time.Time), 0, 0
+				for _, c := range r.callsOf("page0") {
+					since := c.at.Sub(last[c.out.To])
+					if since < gap {
+						short++
+					}
+					if c.out.Attempts >= triesHere && since < gap+time.Second {
+						rounds++ // it came from a retry queue, and the limit made it wait, or nearly
+					}
+					last[c.out.To] = c.at
+				}
+				if short > 0 {
+					t.Errorf("%d of %d calls came less than %v after the one before", short, len(r.callsOf("page0")), gap)
+				}
+				if limit == 0.05 && rounds == 0 {
+					t.Error("no message from a retry queue waited for the limit: nothing is tested")
+				}
+				r.checkEmpty()
+			})
 		})
 	}
 }

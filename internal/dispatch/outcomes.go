@@ -68,6 +68,9 @@ type outcomes struct {
 // settle does with the messages of a call what its outcome says.
 func (o *outcomes) settle(now time.Time, c *call, d disposition) {
 	r := c.recipient
+	if limit := o.limitsOf(r.line.key.Page).Recipient; limit > 0 {
+		r.notBefore = c.began.Add(time.Duration(float64(time.Second) / limit))
+	}
 	for _, m := range c.msgs {
 		m.tried = true
 		o.trace("message called", m, slog.String("outcome", c.result.Outcome.String()), slog.Int("attempt", m.out.Attempts+1),
@@ -119,26 +122,16 @@ func (o *outcomes) settle(now time.Time, c *call, d disposition) {
 			o.pages.returned(m)
 		}
 	}
-	o.proceedAfter(now, now, c)
+	o.proceedAfter(now, r)
 }
 
-// proceedAfter lets the next message to a call's recipient go after a time, or when the limit
-// for one person allows it, if that is later.
-func (o *outcomes) proceedAfter(now, after time.Time, c *call) {
-	r := c.recipient
-	if limit := o.limitsOf(r.line.key.Page).Recipient; limit > 0 {
-		if next := c.began.Add(time.Duration(float64(time.Second) / limit)); next.After(after) {
-			after = next
-		}
+// proceedAfter lets the next message to a recipient go after a time, or when the limit for one
+// person allows it, if that is later.
+func (o *outcomes) proceedAfter(after time.Time, r *recipient) {
+	if r.notBefore.After(after) {
+		after = r.notBefore
 	}
-	if !after.After(now) {
-		r.proceed()
-		return
-	}
-	o.timers.add(after, func() {
-		r.proceed()
-		o.pages.mark(r.line)
-	})
+	o.pages.proceedAt(r, after)
 }
 
 // trace logs what became of a message, under the id that travels with it.
@@ -255,7 +248,7 @@ func (o *outcomes) retry(now time.Time, c *call, n int) bool {
 		return true
 	}
 	o.putBack(c)
-	o.proceedAfter(now, now.Add(delay), c)
+	o.proceedAfter(now.Add(delay), r)
 	return true
 }
 
@@ -275,7 +268,7 @@ func (o *outcomes) awaitRound(r *recipient, until time.Time) {
 	r.awaits, r.busy = until, true
 	o.timers.add(until, func() {
 		if r.awaits.Equal(until) {
-			r.goOn()
+			o.pages.goOn(r)
 			o.pages.mark(r.line)
 		}
 	})

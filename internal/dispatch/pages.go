@@ -107,7 +107,7 @@ func (p *pages) forget(isGone func(page string) bool) {
 	for _, l := range p.lines {
 		if isGone(l.key.Page) {
 			for _, r := range l.recipients {
-				r.goOn()
+				p.goOn(r)
 			}
 			p.mark(l)
 			p.tidy(l)
@@ -154,7 +154,7 @@ func (p *pages) tidy(l *line) {
 // push puts a message behind those of its recipient that have its priority, or a
 // higher one, or were tried. One from a lane is older than those from the partition, and
 // one that comes back from a retry queue goes before those that waited for it.
-func (l *line) push(m *held) {
+func (p *pages) push(l *line, m *held) {
 	r := l.recipients[m.out.To]
 	if r == nil {
 		r = &recipient{line: l, to: m.out.To, index: -1}
@@ -165,7 +165,7 @@ func (l *line) push(m *held) {
 		i--
 	}
 	if m.tried {
-		r.goOn()
+		p.goOn(r)
 		l.recipients[m.out.To] = r // goOn forgets a recipient of whom nothing waits
 	}
 	r.msgs = slices.Insert(r.msgs, i, m)

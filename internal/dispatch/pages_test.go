@@ -30,7 +30,7 @@ func TestLineIsAQueuePerRecipient(t *testing.T) {
 				m := &held{seq: p.seq, out: message.Outbound{To: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "to"))}}
 				m.source = []*source{partition, other}[rapid.IntRange(0, 1).Draw(t, "source")]
 				l = p.line(key)
-				l.push(m)
+				p.push(l, m)
 				i := len(model[m.out.To])
 				for ; m.source == other && i > 0 && model[m.out.To][i-1].source == partition; i-- { // it is older
 				}

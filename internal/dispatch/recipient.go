@@ -13,6 +13,7 @@ type recipient struct {
 	msgs      []*held
 	busy      bool      // a call is on its way, or its next try must wait
 	awaits    time.Time // until then it is busy, because an earlier message is in a retry queue; zero: none is
+	notBefore time.Time // the limit for one person allows no call before
 	throttled int       // in a row
 	index     int       // in ready
 	// place is its position in ready: the number of its first message, with an answer 0,
@@ -56,12 +57,24 @@ func (r *recipient) putBack(msgs []*held) {
 	r.fix()
 }
 
-// goOn ends the wait for a message in a retry queue.
-func (r *recipient) goOn() {
+// goOn ends the wait for a message in a retry queue. The limit for one person holds.
+func (p *pages) goOn(r *recipient) {
 	if !r.awaits.IsZero() {
 		r.awaits = time.Time{}
-		r.proceed()
+		p.proceedAt(r, r.notBefore)
 	}
+}
+
+// proceedAt lets the next message to a recipient go at a time.
+func (p *pages) proceedAt(r *recipient, at time.Time) {
+	if !at.After(p.Now()) {
+		r.proceed()
+		return
+	}
+	p.timers.add(at, func() {
+		r.proceed()
+		p.mark(r.line)
+	})
 }
 
 // goBehind puts the recipient behind all that have arrived or failed before, so that
