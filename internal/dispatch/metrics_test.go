@@ -246,6 +246,7 @@ func TestStateGauges(t *testing.T) {
 		want("while three pages need twelve calls and four are possible", 3, 3, 0, 0) // the last is for a page without any
 		r.sleep(5 * time.Second)
 		want("when all is sent", 0, 0, 0, 0)
+		r.only().inspect(func(e *engine) { e.Sender = speechless{client{r.platform, 0}} })
 		r.text("hangs", "u")
 		r.text("hangs-too", "u")
 		r.sleep(9 * time.Second)

@@ -263,6 +263,12 @@ type mute struct{ stuck }
 // Reach implements Caller.
 func (mute) Reach(context.Context) error { return nil }
 
+// speechless answers calls, but no question.
+type speechless struct{ client }
+
+// Reach implements Caller.
+func (speechless) Reach(ctx context.Context) error { return stuck{}.Reach(ctx) }
+
 // cutOff reaches nobody.
 type cutOff struct{}
 
