@@ -362,7 +362,7 @@ func (cs *claims) checkRank(c *claim, now time.Time) {
 func (cs *claims) probe(c *claim) {
 	busy, s := c.busy, c.sources[0]
 	c.asking = true
-	cs.publish(askBroker, []queue.Message{newMarker(s.queue, markerID(s.queue, cs.Now()), "")}, func(err error) {
+	cs.publish(askBroker, []queue.Message{newMarker(s.queue, markerID(s.queue, cs.Now()))}, func(err error) {
 		c.asking = false
 		if err != nil { // each one more could be on its way for long
 			c.probeAt = cs.Now().Add(markerPause)

@@ -77,7 +77,6 @@ func bySeq(a, b *held) int { return cmp.Compare(a.seq, b.seq) }
 func decode(d *queue.Delivery, s *source, now time.Time) *held {
 	m := &held{delivery: d, source: s}
 	if message.IsMarker(d.Headers) {
-		m.out.Page, m.out.Class = d.Headers[message.HeaderMarker], message.Class(d.Body)
 		return m
 	}
 	if m.out, m.err = message.DecodeOutbound(d.Body); m.err == nil {

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"slices"
 	"time"
 
 	"chatclub/internal/queue"
@@ -131,21 +130,23 @@ func (ls *lanes) spillTo(l *line, k *lane, now time.Time) {
 	}
 }
 
-// unspill has a page's messages be sent directly again.
-func (ls *lanes) unspill(l *line) {
-	k := l.spill.lane
-	k.lines = slices.DeleteFunc(k.lines, func(o *line) bool { return o == l })
-	l.spill, l.had, l.traffic.calm = nil, k, ls.Now()
-	ls.pages.gate.Leave(l.key)
-	ls.pages.mark(l)
+// unspill has the messages of those pages of a lane be sent directly again that match.
+func (ls *lanes) unspill(k *lane, match func(l *line) bool) {
+	lines := k.lines
+	k.lines = nil
+	for _, l := range lines {
+		if !match(l) {
+			k.lines = append(k.lines, l)
+			continue
+		}
+		l.spill, l.had, l.traffic.calm = nil, k, ls.Now()
+		ls.pages.gate.Leave(l.key)
+		ls.pages.mark(l)
+	}
 }
 
 // abandon has nothing go to a lane any more.
-func (ls *lanes) abandon(k *lane) {
-	for _, l := range slices.Clone(k.lines) {
-		ls.unspill(l)
-	}
-}
+func (ls *lanes) abandon(k *lane) { ls.unspill(k, func(*line) bool { return true }) }
 
 // choose returns the lane for a page: the one that it had, if it holds something out of
 // that, which goes back there when the partition is given up; or one that is empty;

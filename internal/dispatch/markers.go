@@ -69,12 +69,12 @@ func (ms *markers) ask(c *claim, sources []*source, now time.Time) {
 	ms.send(c, sources)
 }
 
-// markerID returns the id of a new marker of a page or a queue.
+// markerID returns the id of a new marker of a queue, or of the pages that share one.
 func markerID(of string, now time.Time) string { return fmt.Sprintf("mark/%s/%d", of, now.UnixNano()) }
 
-// newMarker returns a marker for a queue; page is empty unless it is that of a page in a lane.
-func newMarker(name, id, page string) queue.Message {
-	return queue.Message{Queue: name, ID: id, Headers: map[string]string{message.HeaderMarker: page}}
+// newMarker returns a marker for a queue.
+func newMarker(name, id string) queue.Message {
+	return queue.Message{Queue: name, ID: id, Headers: map[string]string{message.HeaderMarker: ""}}
 }
 
 // send puts a claim's markers into their queues.
@@ -82,7 +82,7 @@ func (ms *markers) send(c *claim, sources []*source) {
 	begun, now := c.begun, ms.Now()
 	msgs := make([]queue.Message, len(sources))
 	for i, s := range sources {
-		msgs[i], s.asked = newMarker(s.queue, s.marker, ""), now
+		msgs[i], s.asked = newMarker(s.queue, s.marker), now
 	}
 	ms.publish(askBroker, msgs, func(err error) {
 		for i, s := range sources {
@@ -156,43 +156,61 @@ func (ms *markers) check(c *claim, now time.Time) {
 	}
 	for _, k := range c.lanes {
 		ms.measure(k)
-		for _, l := range k.lines { // at a random time, because events may come with the ticks
+		due := false
+		for _, l := range k.lines {
 			if now.Sub(l.spill.asked) > markerPause { // it may be lost
 				l.spill.marker = ""
 			}
-			if l.spill.marker == "" {
-				ms.timers.add(now.Add(time.Duration(ms.Random()*float64(tickEvery))), func() { ms.drain(l) })
-			}
+			due = due || l.spill.marker == ""
+		}
+		if due { // at a random time, because events may come with the ticks
+			ms.timers.add(now.Add(time.Duration(ms.Random()*float64(tickEvery))), func() { ms.drain(k) })
 		}
 	}
 }
 
-// drain finds out whether anything of a page is in its lane, unless messages wait
-// for the page's pace. What has come out of it is in order here; what is in it comes
-// out before the marker.
-func (ms *markers) drain(l *line) {
-	s, now := l.spill, ms.Now()
-	if s == nil || s.marker != "" || s.moving > 0 || len(l.ready) > 0 || ms.ending {
+// drain finds out, by one marker for all pages of a lane, whether anything of them is in it;
+// those whose messages wait for their pace are left out. What has come out of the lane is in
+// order here; what is in it comes out before the marker.
+func (ms *markers) drain(k *lane) {
+	now := ms.Now()
+	marker := newMarker(k.source.queue, markerID(k.source.queue+"/pages", now))
+	var lines []*line
+	for _, l := range k.lines {
+		if s := l.spill; s.marker == "" && s.moving == 0 && len(l.ready) == 0 && !ms.ending {
+			s.marker, s.asked, s.draining = marker.ID, now, true
+			lines = append(lines, l)
+		}
+	}
+	if len(lines) == 0 {
 		return
 	}
-	marker := newMarker(s.lane.source.queue, markerID(l.key.Page, now), l.key.Page)
-	marker.Body = []byte(l.key.Class)
-	s.marker, s.asked, s.draining = marker.ID, now, true
-	ms.publish(askBroker, []queue.Message{marker}, func(err error) {
-		switch {
-		case l.spill != s:
-		case err == nil:
-			s.lane.serves()
-		case s.marker == marker.ID:
-			ms.Log.Warn("send lane's marker", "queue", s.lane.source.queue, "err", err)
-			ms.stopDraining(l)
-			ms.lanes.fails(s, ms.Now())
+	each := func(f func(l *line)) { // of those that still wait for the marker
+		for _, l := range lines {
+			if s := l.spill; s != nil && s.lane == k && s.marker == marker.ID {
+				f(l)
+			}
 		}
+	}
+	ms.publish(askBroker, []queue.Message{marker}, func(err error) {
+		if err != nil {
+			ms.Log.Warn("send lane's marker", "queue", k.source.queue, "err", err)
+		}
+		each(func(l *line) {
+			if s := l.spill; err == nil {
+				k.serves()
+			} else {
+				ms.stopDraining(l)
+				ms.lanes.fails(s, ms.Now())
+			}
+		})
 	})
 	ms.timers.add(now.Add(markerTime), func() {
-		if l.spill == s && s.draining && s.marker == marker.ID {
-			ms.stopDraining(l)
-		}
+		each(func(l *line) {
+			if l.spill.draining {
+				ms.stopDraining(l)
+			}
+		})
 	})
 }
 
@@ -217,14 +235,16 @@ func (ms *markers) take(m *held) {
 		ms.lanes.know(s)
 		return
 	}
-	l := ms.lanes.pages.lines[m.key()]
-	if l == nil || l.spill == nil || l.spill.marker != id { // of an owner before
+	if s.lane == nil {
 		return
 	}
-	l.spill.marker = ""
-	if l.spill.draining {
-		ms.lanes.unspill(l)
-	}
+	ms.lanes.unspill(s.lane, func(l *line) bool { // none where the marker is of an owner before
+		isOurs := l.spill.marker == id
+		if isOurs {
+			l.spill.marker = ""
+		}
+		return isOurs && l.spill.draining
+	})
 }
 
 // measure asks how much of a lane is on the broker, where this replica holds about as

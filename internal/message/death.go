@@ -74,8 +74,8 @@ const maxHeaderError = 400
 // dead-letter queue to take it. Its other headers are those of the dead letter.
 const HeaderDead = "chatclub-dead"
 
-// HeaderMarker marks a message in a lane or partition that is no copy: its owner's own. Its value is
-// the page whose messages wait for it, empty where the owner does.
+// HeaderMarker marks a message in a lane or partition that is no copy: its owner's own. Its value
+// is empty.
 const HeaderMarker = "chatclub-marker"
 
 // IsMarker reports whether a message with these headers is an owner's own.
