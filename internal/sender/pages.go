@@ -73,7 +73,7 @@ func OpenPagesFile(path string, log *slog.Logger) (*Pages, error) {
 	return p, nil
 }
 
-// OnChange has f called with the pages that appeared or changed, by the goroutine of Run. Call it before Run.
+// OnChange has f called with the pages that appeared, changed or are gone, by the goroutine of Run. Call it before Run.
 func (p *Pages) OnChange(f func(pages []string)) { p.change = f }
 
 // Token implements TokenSource.
@@ -133,8 +133,8 @@ func (p *Pages) poll() {
 	if len(gone) > 0 {
 		p.log.Warn("pages are gone from the pages file", "path", p.path, "count", len(gone), "first", gone[:min(len(gone), 10)])
 	}
-	if p.change != nil && len(changed) > 0 {
-		p.change(changed)
+	if all := slices.Concat(changed, gone); p.change != nil && len(all) > 0 {
+		p.change(all)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +173,8 @@ func TestPagesFollowTheFile(t *testing.T) {
 		if err != nil {
 			t.Fatalf("OpenPagesFile: %v", err)
 		}
+		var told []string
+		p.OnChange(func(pages []string) { told = append(told, strings.Join(pages, " ")) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx) }()
@@ -207,6 +210,9 @@ func TestPagesFollowTheFile(t *testing.T) {
 		step("broken again", `{"1":""}`, "1", "c", 1)
 		if strings.Contains(logged.String(), "SECRET") || strings.Count(logged.String(), "level=INFO") != 3 {
 			t.Errorf("log holds a token or not 3 reloads:\n%s", logged.String())
+		}
+		if want := []string{"1", "2", "1 2"}; !slices.Equal(told, want) { // the last one is gone
+			t.Errorf("told of the pages %q, want %q", told, want)
 		}
 		cancel()
 		if err := <-done; err != nil {

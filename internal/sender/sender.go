@@ -42,6 +42,15 @@ type TokenSource interface {
 	Token(page string) (string, bool)
 }
 
+// LacksToken returns a function that reports whether calls for a page need a token that the
+// source does not have. For a page whose id is impossible no call is made anyhow.
+func LacksToken(source TokenSource) func(page string) bool {
+	return func(page string) bool {
+		_, known := source.Token(page)
+		return !known && validPage(page)
+	}
+}
+
 // Config is the configuration of a Sender. The zero value is not useful.
 type Config struct {
 	BaseURL     string                // GRAPH_URL with the API's version, such as https://graph.facebook.com/v23.0

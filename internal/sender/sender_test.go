@@ -363,3 +363,14 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 func hangless(err error) roundTrip {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
+
+// A page lacks a token where calls for it need one. No call is made for an impossible page.
+func TestLacksToken(t *testing.T) {
+	t.Parallel()
+	lacks := LacksToken(StaticTokens(map[string]string{"1": "token"}))
+	for page, want := range map[string]bool{"1": false, "2": true, "../2": false, "": false} {
+		if got := lacks(page); got != want {
+			t.Errorf("LacksToken(%q) = %v, want %v", page, got, want)
+		}
+	}
+}
