@@ -207,7 +207,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	for _, pattern := range operator.Patterns() {
 		w.pages[pattern] = operators
 	}
-	if err := w.submits(s.MaxBacklog); err != nil {
+	if err := w.submits(s.MaxBacklog, nil); err != nil {
 		return nil, err
 	}
 	w.add("core", c.Run)

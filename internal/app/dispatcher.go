@@ -123,6 +123,10 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 			return nil, err
 		}
 	}
+	var knows func(page string) bool // nil: Sender alone knows the tokens
+	if cfg.Tokens != nil {
+		knows = func(page string) bool { _, known := cfg.Tokens.Token(page); return known }
+	}
 	d, err := dispatch.New(dispatch.Config{
 		Broker:          w.Broker,
 		Sender:          cfg.Sender,
@@ -147,7 +151,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	w.ready = func(context.Context) error { return d.Ready() }
 	w.pages["/pages"], w.pages["/pages/"] = d.PagesHandler(), d.PagesHandler()
 	w.pages["/messages"] = d.MessagesHandler()
-	if err := w.submits(s.MaxBacklog); err != nil {
+	if err := w.submits(s.MaxBacklog, knows); err != nil {
 		return nil, err
 	}
 	w.add("dispatcher", d.Run)

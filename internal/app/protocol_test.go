@@ -342,9 +342,9 @@ func TestMessagesByHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := func(admin, token string) (int, string) {
+	send := func(admin, page, token string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, admin+"/messages", strings.NewReader(`{"page":"2","to":"7","text":"hi"}`))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, admin+"/messages", strings.NewReader(`{"page":"`+page+`","to":"7","text":"hi"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,12 +361,22 @@ func TestMessagesByHTTP(t *testing.T) {
 		}
 		return res.StatusCode, string(answer)
 	}
-	for _, admin := range []string{run(t, d).admin, run(t, c).admin} {
-		if code, answer := send(admin, "a-token-of-operators"); code != 202 || !strings.HasPrefix(answer, `{"ids":["2/`) {
-			t.Errorf("POST /messages = %d %s, want 202 with an id", code, answer)
-		}
-		if code, answer := send(admin, "another"); code != 401 {
-			t.Errorf("POST /messages with a wrong token = %d %s, want 401", code, answer)
+	dispatcher, core := run(t, d).admin, run(t, c).admin
+	for _, row := range []struct {
+		admin, page, token string
+		code               int
+		answer             string
+		warns              bool // that the program has no pages file
+	}{
+		{dispatcher, "1", "a-token-of-operators", 202, `{"ids":["1/`, false},
+		{dispatcher, "2", "a-token-of-operators", 400, `{"error":"page: `, false},
+		{dispatcher, "1", "another", 401, "", false},
+		{core, "2", "a-token-of-operators", 202, `{"ids":["2/`, true},
+		{core, "2", "another", 401, "", false},
+	} {
+		code, answer := send(row.admin, row.page, row.token)
+		if code != row.code || !strings.HasPrefix(answer, row.answer) || strings.Contains(answer, `"warning":"`) != row.warns {
+			t.Errorf("POST /messages of page %s = %d %s, want %d %s…, a warning: %v", row.page, code, answer, row.code, row.answer, row.warns)
 		}
 	}
 	raw, err := schema.Files.ReadFile("v1/openapi.json")

@@ -71,9 +71,10 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 	return w, nil
 }
 
-// submits adds POST /messages to the admin pages.
-func (w *wiring) submits(maxBacklog int) error {
-	h, err := submit.New(submit.Config{Broker: w.Broker, MaxBacklog: maxBacklog, Registerer: w.metrics, Log: w.Log})
+// submits adds POST /messages to the admin pages. knows reports whether a page has a token;
+// nil: this program has no tokens.
+func (w *wiring) submits(maxBacklog int, knows func(page string) bool) error {
+	h, err := submit.New(submit.Config{Broker: w.Broker, KnowsPage: knows, MaxBacklog: maxBacklog, Registerer: w.metrics, Log: w.Log})
 	w.pages[submit.Pattern] = h
 	return err
 }

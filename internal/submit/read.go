@@ -12,10 +12,11 @@ import (
 )
 
 // read returns the messages of a body. It fills in the fields that a message may leave out.
-func read(raw []byte, key string, now time.Time) ([]message.Outbound, *refusal) {
+// Pages that knows does not know are refused; nil: none are.
+func read(raw []byte, key string, now time.Time, knows func(page string) bool) ([]message.Outbound, *refusal) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '[' {
-		o, no := readOne(raw, key, now)
+		o, no := readOne(raw, key, now, knows)
 		return []message.Outbound{o}, no
 	}
 	var parts []json.RawMessage
@@ -33,7 +34,7 @@ func read(raw []byte, key string, now time.Time) ([]message.Outbound, *refusal) 
 	first := make(map[name]int, len(parts))
 	for i, part := range parts {
 		var no *refusal
-		if list[i], no = readOne(part, "", now); no != nil {
+		if list[i], no = readOne(part, "", now, knows); no != nil {
 			no.field = fmt.Sprintf("[%d].%s", i, no.field)
 			return nil, no
 		}
@@ -47,7 +48,7 @@ func read(raw []byte, key string, now time.Time) ([]message.Outbound, *refusal) 
 }
 
 // readOne returns one message.
-func readOne(raw []byte, key string, now time.Time) (message.Outbound, *refusal) {
+func readOne(raw []byte, key string, now time.Time, knows func(page string) bool) (message.Outbound, *refusal) {
 	o, err := message.DecodeNew(raw, func(o *message.Outbound) {
 		if o.ID == "" {
 			o.ID = key
@@ -67,6 +68,8 @@ func readOne(raw []byte, key string, now time.Time) (message.Outbound, *refusal)
 		return o, refused(err)
 	case key != "" && o.ID != key:
 		return o, wrong("Idempotency-Key", "is not the message's id")
+	case knows != nil && !knows(o.Page):
+		return o, wrong("page", "%s is not in the pages file", o.Page)
 	}
 	return o, nil
 }

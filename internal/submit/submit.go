@@ -54,16 +54,17 @@ const (
 // Config is the configuration of a Handler. Broker must be set.
 type Config struct {
 	Broker     queue.Broker
-	MaxBacklog int                   // messages that may wait on a page's partition and its lanes when more are taken; 0: any number
-	Registerer prometheus.Registerer // nil: metrics go nowhere
-	Log        *slog.Logger          // nil: no log
-	Now        func() time.Time      // nil: time.Now
+	KnowsPage  func(page string) bool // reports whether a page has a token; nil: this program does not know
+	MaxBacklog int                    // messages that may wait on a page's partition and its lanes when more are taken; 0: any number
+	Registerer prometheus.Registerer  // nil: metrics go nowhere
+	Log        *slog.Logger           // nil: no log
+	Now        func() time.Time       // nil: time.Now
 }
 
 // Handler serves POST /messages, for the admin port. The body is a message as
 // docs/protocol.md has it, or a list of up to 1,000:
 //
-//	202 {"ids": […]}                  all are confirmed
+//	202 {"ids": […]}                  all are confirmed; "warning": that no page was looked up
 //	400 {"error": …, "field": …}      a field is wrong; nothing was published
 //	429, with Retry-After             too much waits for a page; nothing was published
 //	503, with Retry-After and ids     the broker did not confirm all: repeat with these ids
@@ -99,6 +100,9 @@ func New(cfg Config) (*Handler, error) {
 	}, nil
 }
 
+// unchecked is the warning of a program without a pages file.
+const unchecked = "this program has no pages file: a message of a page without a token is dead after five minutes"
+
 // refusal is an answer other than 202.
 type refusal struct {
 	status       int
@@ -115,6 +119,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ids, no := h.serve(w, r)
 	if ids != nil {
 		body["ids"] = ids
+	}
+	if no == nil && h.cfg.KnowsPage == nil {
+		body["warning"] = unchecked
 	}
 	if no != nil {
 		status, body["error"] = no.status, no.error
@@ -154,7 +161,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 	if err != nil {
 		return nil, wrong("body", "%v", err)
 	}
-	list, no := read(raw, r.Header.Get("Idempotency-Key"), h.cfg.Now())
+	list, no := read(raw, r.Header.Get("Idempotency-Key"), h.cfg.Now(), h.cfg.KnowsPage)
 	if no != nil {
 		return nil, no
 	}

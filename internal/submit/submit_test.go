@@ -93,6 +93,8 @@ type answer struct {
 	IDs   []string `json:"ids"`
 	Error string   `json:"error"`
 	Field string   `json:"field"`
+
+	Warning string `json:"warning"`
 }
 
 func (r *rig) post(body, key string) (a answer) {
@@ -175,6 +177,45 @@ func must(b []byte, err error) []byte {
 		panic(err)
 	}
 	return b
+}
+
+// A page that is in no pages file is refused, with all that comes with it. A program without
+// a pages file takes any page, and warns.
+func TestPageThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	file := func(page string) bool { return page == "1" || page == "2" }
+	message := func(page string) string { return `{"page":"` + page + `","to":"7","text":"hi"}` }
+	for _, row := range []struct {
+		name, body, field string
+		knows             func(page string) bool
+		warns             bool
+		published         int
+	}{
+		{name: "known", body: message("1"), knows: file, published: 1},
+		{name: "unknown", body: message("7"), knows: file, field: "page"},
+		{name: "list of known ones", body: "[" + message("1") + "," + message("2") + "]", knows: file, published: 2},
+		{name: "one of many", body: "[" + strings.Repeat(message("1")+",", 500) + message("7") + strings.Repeat(","+message("2"), 499) + "]", knows: file, field: "[500].page"},
+		{name: "no pages file", body: message("7"), warns: true, published: 1},
+		{name: "list, no pages file", body: "[" + message("7") + "," + message("1") + "]", warns: true, published: 2},
+		{name: "a wrong field, no pages file", body: `{"page":"7"}`, field: "to"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(c *Config) { c.KnowsPage = row.knows })
+			a := r.post(row.body, "")
+			published := len(r.on("1")) + len(r.on("2")) + len(r.on("7"))
+			want := 202
+			if row.field != "" {
+				want = 400
+			}
+			if a.code != want || a.Field != row.field || (a.Warning != "") != row.warns || published != row.published || len(a.IDs) != row.published {
+				t.Errorf("answer %+v and %d messages published, want %d, field %q, a warning: %v, and %d", a, published, want, row.field, row.warns, row.published)
+			}
+			if row.field != "" && !strings.HasPrefix(a.Error, row.field+": ") {
+				t.Errorf("error %q does not begin with its field", a.Error)
+			}
+		})
+	}
 }
 
 // A wrong field is named, and nothing of the request is published.
