@@ -143,11 +143,11 @@ func (v pageView) state() string {
 		paused(v.Paused.Until, strings.TrimSuffix("operator: "+v.Paused.Reason, ": "))
 	}
 	for _, s := range v.Suspended {
-		why := "code " + s.Code
+		part := fmt.Sprintf("suspended on %s (code %s), probed at %s", s.Dispatcher, s.Code, since(s.ProbeAt))
 		if s.Code == "" {
-			why = "no token"
+			part = "suspended on " + s.Dispatcher + " (no token)"
 		}
-		parts = append(parts, fmt.Sprintf("suspended on %s (%s), probed at %s", s.Dispatcher, why, since(s.ProbeAt)))
+		parts = append(parts, part)
 	}
 	for _, p := range v.Dispatchers {
 		if p.Sick {

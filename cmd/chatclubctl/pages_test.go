@@ -66,7 +66,7 @@ func fleetOfThree(t *testing.T) (a, b, core *port, environ map[string]string) {
 		{Page: "1", Class: "text", Limit: 300, Pace: 300, HintUntil: &until},
 		{Page: "5", Class: "text", Sick: true, Limit: 300, Pace: 300, Waiting: 3},
 	}})
-	b = newPort(t, "3", dispatch.Status{Limit: 4096, APIDown: true, Suspended: []dispatch.SuspendedPage{{Page: "3", Code: "190/463", ProbeAt: at(11)}}})
+	b = newPort(t, "3", dispatch.Status{Limit: 4096, APIDown: true, Suspended: []dispatch.SuspendedPage{{Page: "3", Code: "190/463", ProbeAt: at(11)}, {Page: "33"}}})
 	core = newPort(t, "3", map[string]any{"pages": []operator.Page{
 		{Page: "1", Members: 7},
 		{Page: "2", Members: 200},
@@ -87,6 +87,7 @@ func TestPagesList(t *testing.T) {
 	want := []string{
 		"PAGE MEMBERS OWNER CLASS EXCESS SINCE PACE LIMIT WAITING OLDEST STATE",
 		"3 0 - - - - - - - suspended on " + b.name() + " (code 190/463), probed at 2026-01-02T11:00:00Z",
+		"33 - - - - - - - - suspended on " + b.name() + " (no token)",
 		"4 3 - - - - - - - paused until 2026-01-02T12:00:00Z (operator: a �try)",
 		"5 - " + a.name() + " text - 300 300 3 0s calls for it fail on " + a.name() + ", and it is probed",
 		"2 200 " + a.name() + " text 2026-01-02T10:00:00Z 294.5 300 512 1.25s -",
@@ -102,8 +103,8 @@ func TestPagesList(t *testing.T) {
 
 	out, err = call(t, environ, "pages", "list", "-json")
 	var list struct{ Pages []pageView }
-	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Pages) != 5 || list.Pages[3].Dispatchers[0].Dispatcher != a.name() {
-		t.Errorf("pages list -json prints %s, %v, want the five pages", out, err)
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Pages) != 6 || list.Pages[4].Dispatchers[0].Dispatcher != a.name() {
+		t.Errorf("pages list -json prints %s, %v, want the six pages", out, err)
 	}
 }
 

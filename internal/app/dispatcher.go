@@ -123,14 +123,16 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 			return nil, err
 		}
 	}
-	var knows func(page string) bool // nil: Sender alone knows the tokens
+	var lacks, knows func(page string) bool // nil: Sender alone knows the tokens
 	if cfg.Tokens != nil {
+		lacks = sender.LacksToken(cfg.Tokens)
 		knows = func(page string) bool { _, known := cfg.Tokens.Token(page); return known }
 	}
 	d, err := dispatch.New(dispatch.Config{
 		Broker:          w.Broker,
 		Sender:          cfg.Sender,
 		Limits:          func(page string) message.Limits { return pages.Limits(page).Or(s.limits()) },
+		LacksToken:      lacks,
 		Prefetch:        s.Prefetch,
 		LanePrefetch:    s.LanePrefetch,
 		JoinTexts:       s.JoinTexts,

@@ -48,7 +48,9 @@ func (b *batches) Send(ctx context.Context, _ message.Outbound) sender.Result {
 	return r
 }
 
-func (*batches) Ask(context.Context, string) sender.Result { return sender.Result{Outcome: sender.Sent} }
+func (*batches) Ask(context.Context, string) sender.Result {
+	return sender.Result{Outcome: sender.Sent}
+}
 
 func (b *batches) Reach(context.Context) error { return nil }
 

@@ -44,7 +44,9 @@ type together struct {
 }
 
 // Reach implements dispatch.Caller.
-func (*together) Ask(context.Context, string) sender.Result { return sender.Result{Outcome: sender.Sent} }
+func (*together) Ask(context.Context, string) sender.Result {
+	return sender.Result{Outcome: sender.Sent}
+}
 
 func (*together) Reach(context.Context) error { return nil }
 

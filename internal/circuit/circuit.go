@@ -36,7 +36,7 @@ const (
 	Network                 // there is no connection to the API
 	App                     // is throttled on every page
 	Page                    // its calls fail, hang, or are alone told that the app is throttled
-	Permission              // the page's token or permission is refused or missing
+	Permission              // the page's token or permission is refused
 	Block                   // the page is blocked by Meta for some time
 	Event                   // its copies fail for several people, while others are reached
 	Person                  // on a page, for one class of messages

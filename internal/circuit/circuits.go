@@ -45,8 +45,6 @@ const (
 	Blocked Answer = fromPage | (1<<Block|1<<Event)<<against
 	// NoCall: there was none.
 	NoCall Answer = 0
-	// Missing: there was none, because the page has no token.
-	Missing Answer = -1 << 30
 )
 
 // serves reports whether a scope has served the call, accuses whether the call is a witness
@@ -297,10 +295,6 @@ func (s *Circuits) End(now time.Time, c *Call, r Report) (list []Change) {
 			note(scope, false, k.refute(now, c))
 		case r.Answer.accuses(scope) && (k.open || !(explained && scope >= Page) && s.isWitness(k, c)):
 			k.add(now, c, r, s.random)
-		case r.Answer == Missing && scope == Permission: // that needs no witness
-			if k.add(now, c, r, s.random); !k.open {
-				note(scope, true, k.trip(now, 0, s.random))
-			}
 		}
 		note(scope, true, k.judge(now, c, underWay, s))
 		explained = explained || k.open && !r.Answer.serves(scope) && (scope < Page || r.Answer.accuses(scope))
@@ -329,7 +323,7 @@ func (s *Circuits) hear(now time.Time, c *Call, a Answer) {
 	case a.IsFromAPI():
 		s.Heard()
 		p.answered, s.answered = later(p.answered, c.began), later(s.answered, c.began)
-	case (a == Missing || a == NoCall) && s.unheard.Equal(c.began): // it asked nobody
+	case a == NoCall && s.unheard.Equal(c.began): // it asked nobody
 		s.Heard()
 	}
 	if a == Accepted {

@@ -689,10 +689,10 @@ func TestSickPageIsNoSilence(t *testing.T) {
 	}
 }
 
-// A page without a token asks nobody, and so is not unheard. One whose calls fail is.
+// A call that was not made asks nobody, and so is not unheard. One that fails is.
 func TestUnheard(t *testing.T) {
 	t.Parallel()
-	for v, unheard := range map[Answer]bool{Missing: false, NoCall: false, Failed: true, Unreached: true, Bad: false} {
+	for v, unheard := range map[Answer]bool{NoCall: false, Failed: true, Unreached: true, Bad: false} {
 		b, now := New(half, attempts), begin()
 		b.end(now, b.call(now, "p", "1"), v)
 		if got := b.Unheard(now.Add(time.Minute)); (got > 0) != unheard {
@@ -782,9 +782,8 @@ func TestHolds(t *testing.T) {
 	for _, to := range []string{"0", "1"} {
 		b.end(now, b.call(now, "token", to), Refused)
 		b.end(now, b.call(now, "block", to), Blocked)
-		b.end(now, b.call(now, "none", to), Missing)
 	}
-	for page, a := range map[string]Answer{"token": Refused, "block": Blocked, "none": Missing} {
+	for page, a := range map[string]Answer{"token": Refused, "block": Blocked} {
 		if got, _ := b.hold(now.Add(time.Second-1), page); got != Wait {
 			t.Errorf("messages of %s before the first probe: %v, want Wait", page, got)
 		}

@@ -50,9 +50,9 @@ func (s *Circuits) Open() (sick, suspended, people int) {
 // SuspendedPage is a page that may not send.
 type SuspendedPage struct {
 	Page    string    `json:"page"`
-	Code    string    `json:"code"`     // the API's answer; empty: there is no token for the page
-	Since   time.Time `json:"since"`    // when this replica saw it
-	ProbeAt time.Time `json:"probe_at"` // when the next message is let through
+	Code    string    `json:"code"`              // the API's answer; empty: there is no token for the page
+	Since   time.Time `json:"since"`             // when this replica saw it
+	ProbeAt time.Time `json:"probe_at,omitzero"` // when the next message is let through; zero: when there is a token
 }
 
 // Suspended returns at most limit suspended pages, the longest suspended first.

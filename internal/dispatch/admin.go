@@ -125,8 +125,17 @@ func (e *engine) status() Status {
 	now := e.Now()
 	return Status{
 		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.circuits.IsOpen(), Partitions: e.claims.owned(now),
-		Suspended: e.circuits.Suspended(listLimit), Paused: e.paused(now), Pages: e.pages.status(now),
+		Suspended: e.suspended(), Paused: e.paused(now), Pages: e.pages.status(now),
 	}
+}
+
+// suspended lists the suspended pages and those without a token, the longest suspended first.
+func (e *engine) suspended() []SuspendedPage {
+	list := append(e.circuits.Suspended(listLimit), e.tokenless.list()...)
+	slices.SortFunc(list, func(a, b SuspendedPage) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Page, b.Page))
+	})
+	return list[:min(listLimit, len(list))]
 }
 
 // status is that of each page and class that something happened to lately.
@@ -187,20 +196,30 @@ func (e *engine) resume(page string) bool {
 }
 
 // PagesChanged takes the limits of pages as they are now, resumes those that are
-// suspended, as their token may be new, and has core told by the owner of each: another
-// replica may have suspended the page. It waits for the engine.
+// suspended or had no token, as their token may be new, and has core told by the owner of
+// each: another replica may have suspended the page. What waits of those that lack a token
+// now waits for that. It waits for the engine.
 func (d *Dispatcher) PagesChanged(pages []string) {
-	resume := func(e *engine) {
+	d.post(func(e *engine) {
 		for _, page := range pages {
-			e.pages.relimit(page)
-			if e.resume(page) {
-				e.Log.Info("page resumed: its token is new", "page", page)
-			} else if e.claims.isOwner(page) {
-				e.news.add(page, "", e.Now())
-			}
+			e.pageChanged(page)
 		}
+	})
+}
+
+func (e *engine) pageChanged(page string) {
+	now := e.Now()
+	e.pages.relimit(page)
+	if e.LacksToken != nil && e.LacksToken(page) {
+		e.tokenless.lost[page] = now
+		return
 	}
-	d.post(resume)
+	told := e.regain(page, now)
+	if e.resume(page) {
+		e.Log.Info("page resumed: its token is new", "page", page)
+	} else if told || e.claims.isOwner(page) {
+		e.news.add(page, "", now)
+	}
 }
 
 // PagesHandler serves the dispatcher's view of its pages, and takes orders about them, for

@@ -64,6 +64,14 @@ func (cs *claims) of(page string) *claim {
 	return cs.partitions[cs.Broker.Topology().PartitionOf(page)].claim
 }
 
+// ofLine returns the claim of a line's partition, nil between two.
+func (cs *claims) ofLine(l *line) *claim {
+	if l.shared != nil {
+		return l.shared.claim
+	}
+	return cs.of(l.key.Page)
+}
+
 // isOwner reports whether this replica alone sends for a page, as far as is known.
 func (cs *claims) isOwner(page string) bool {
 	c := cs.of(page)
@@ -285,6 +293,7 @@ func (cs *claims) closed(c *claim) {
 	if c.lost {
 		isOurs := cs.pagesOf(c.partition)
 		cs.pages.circuits.Forget(isOurs)
+		cs.pages.tokenless.forget(isOurs)
 		cs.pages.forget(isOurs)
 	}
 }

@@ -12,12 +12,13 @@ import (
 type do int
 
 const (
-	wait   do = iota // nothing of the line can be sent now
-	rotate           // every call that the page may have is taken: look again when one ends
-	drop             // it is another's
-	repeat           // it was sent before
-	bury             // to the dead-letter queue
-	offer            // ask the excess map, which has the last word
+	wait    do = iota // nothing of the line can be sent now
+	rotate            // every call that the page may have is taken: look again when one ends
+	drop              // it is another's
+	repeat            // it was sent before
+	bury              // to the dead-letter queue
+	release           // to its page's own line: the page has a token again, or is paused
+	offer             // ask the excess map, which has the last word
 )
 
 // silentPause is the pause before the next check whether the broker answers.
@@ -36,7 +37,8 @@ type action struct {
 // nothing. The order matters: a message that is no longer ours costs nothing, one that
 // cannot be acknowledged now would be sent twice, and one that was sent or is too old costs
 // no call. One of a paused page dies by its deadline alone; one that cannot be sent
-// for long does, too. One whose page must wait takes no call that others need: so those that wait for a
+// for long does, too. Of pages without a token the wait alone is decided, for their shared line.
+// One whose page must wait takes no call that others need: so those that wait for a
 // call come before those that wait for a probe.
 func (e *engine) decide(l *line, m *held, now time.Time) action {
 	hold, by, left := e.circuits.Hold(now, &m.out)
@@ -50,6 +52,12 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{do: repeat}
 	case e.isLate(m, now):
 		return action{do: bury, reason: message.ReasonExpired}
+	case m.noToken && !e.tokenless.lacks(m.out.Page, now):
+		return action{do: release}
+	case m.noToken && e.tokenless.isOver(m, now):
+		return action{do: bury, reason: message.ReasonPageStopped}
+	case m.noToken:
+		return action{wait: sortEvery}
 	case paused:
 		return action{wait: pauseLeft}
 	case hold == circuit.Dead && by == circuit.Person:
@@ -138,7 +146,7 @@ func (l *line) awaitsLane(m *held) bool {
 // isShut reports whether a page takes no calls for longer than a moment.
 func (p *pages) isShut(k excess.Key, now time.Time) bool {
 	_, paused := p.orders.Page(k.Page).Paused(now)
-	return paused || p.circuits.IsShut(now, k.Page) || p.gate.ShutFor(now, k) > shutTime
+	return paused || k.Page == noToken || p.circuits.IsShut(now, k.Page) || p.gate.ShutFor(now, k) > shutTime
 }
 
 // mustOverflow reports whether the messages of a page that wait go to its lane: because

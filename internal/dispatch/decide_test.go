@@ -102,7 +102,7 @@ func TestDecide(t *testing.T) {
 		{"its page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, action{}},
 		{"page's pace", func(b *bench) { b.l.wakeAt = b.now.Add(time.Second) }, action{}},
 		{"every call is taken", func(b *bench) { b.calls.inFlight = 64 }, action{do: rotate}},
-		{"page has no token", func(b *bench) { b.ended("p", "u", circuit.Missing) }, judged(250 * time.Millisecond)},
+		{"page's token is refused", func(b *bench) { refuse(b) }, judged(250 * time.Millisecond)},
 		{"API is down", func(b *bench) {
 			openAPI(b)
 		}, judged(time.Second)},
@@ -172,8 +172,8 @@ func TestMustOverflow(t *testing.T) {
 		{"page is sick, more wait", func(b *bench) { openPage(b); b.l.fromPartition = 9 }, true},
 		{"page is shut for a moment", func(b *bench) { shut(b, 0); b.l.fromPartition = 9 }, false},
 		{"page is shut for long", func(b *bench) { shut(b, time.Hour); b.l.fromPartition = 9 }, true},
-		{"page has no token, few wait", func(b *bench) { b.ended("p", "x", circuit.Missing); b.l.fromPartition = 8 }, false},
-		{"page has no token, more wait", func(b *bench) { b.ended("p", "x", circuit.Missing); b.l.fromPartition = 9 }, true},
+		{"page's token is refused, few wait", func(b *bench) { refuse(b); b.l.fromPartition = 8 }, false},
+		{"page's token is refused, more wait", func(b *bench) { refuse(b); b.l.fromPartition = 9 }, true},
 		{"page is full of little", func(b *bench) { b.s.inHand, b.l.fromPartition = 64, 2 }, false},
 		{"API is down", func(b *bench) { openAPI(b); b.l.fromPartition = 64 }, false},
 		{"page has a lane", func(b *bench) { b.l.spill = &spill{} }, true},
@@ -202,6 +202,12 @@ func openAPI(b *bench) {
 func (b *bench) ended(page, to string, a circuit.Answer) {
 	c := b.circuits.Begin(b.now, &message.Outbound{ID: to, Page: page, To: to, Class: message.ClassText})
 	b.circuits.End(b.now, c, circuit.Report{Answer: a})
+}
+
+// refuse has the page's token refused.
+func refuse(b *bench) {
+	b.ended("p", "u", circuit.Refused)
+	b.ended("p", "x", circuit.Refused)
 }
 
 // suspend has the page's token refused for six minutes, and a moment ago.

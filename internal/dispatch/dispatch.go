@@ -52,6 +52,7 @@ type Config struct {
 	Broker     queue.Broker
 	Sender     Caller
 	Limits     func(page string) message.Limits // what the platform takes of a page, as far as it is configured
+	LacksToken func(page string) bool           // reports whether a page has no token, so that its messages wait without a call; nil: none lacks it
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 

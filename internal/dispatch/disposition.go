@@ -67,7 +67,7 @@ func dispositionOf(r sender.Result) disposition {
 	case sender.NotAllowed: // to one person, or to the whole page: a second person's tells
 		d.do, d.reason, d.says = tryAgain, message.ReasonExhausted, circuit.Denied
 	case sender.NoToken:
-		d.do, d.says, d.sample = keep, circuit.Missing, false
+		d.do, d.says, d.sample = keep, circuit.NoCall, false
 	case sender.Canceled:
 		d.do, d.says, d.sample = giveBack, circuit.NoCall, false
 	default: // an outcome that the table does not know loses nothing

@@ -32,7 +32,7 @@ func TestDispositions(t *testing.T) {
 		sender.PageStopped:         {do: tryAgain, reason: message.ReasonExhausted, limit: excess.Other, says: circuit.Refused, sample: true},
 		sender.PageStoppedForATime: {do: tryAgain, reason: message.ReasonExhausted, limit: excess.Other, says: circuit.Blocked, sample: true},
 		sender.NotAllowed:          {do: tryAgain, reason: message.ReasonExhausted, limit: excess.Other, says: circuit.Denied, sample: true},
-		sender.NoToken:             {do: keep, limit: excess.Other, says: circuit.Missing},
+		sender.NoToken:             {do: keep, limit: excess.Other, says: circuit.NoCall},
 		sender.Canceled:            {do: giveBack, limit: excess.Other, says: circuit.NoCall},
 	}
 	never := func() bool { return false }
@@ -96,7 +96,7 @@ func TestOutcomes(t *testing.T) {
 		{name: "page stopped", outcome: sender.PageStopped, calls: 12, dead: message.ReasonPageStopped, attempts: 4, told: string(message.ReasonPageStopped)},
 		{name: "not allowed", outcome: sender.NotAllowed, calls: 8, dead: message.ReasonExhausted, attempts: 8, told: message.FeedbackFailing},
 		{name: "page stopped for a time, by one event", outcome: sender.PageStoppedForATime, calls: 8, dead: message.ReasonExhausted, attempts: 8},
-		{name: "no token", outcome: sender.NoToken, calls: 9, dead: message.ReasonPageStopped, told: string(message.ReasonPageStopped)},
+		{name: "no token once", outcome: sender.NoToken, times: 1, calls: 2, sent: 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

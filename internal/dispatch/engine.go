@@ -38,6 +38,7 @@ type engine struct {
 	forecasts *forecasts
 	news      *news
 	strays    *strays
+	tokenless *tokenless
 
 	ticked time.Time
 }
@@ -50,7 +51,7 @@ func newEngine(d *Dispatcher) (*engine, error) {
 	r, circuits := &run{Dispatcher: d}, circuit.New(d.Random, d.MaxAttempts)
 	e := &engine{run: r, circuits: circuits, calls: calls, news: &news{run: r}}
 	e.pages = newPages(r, circuits)
-	e.gate, e.settler = e.pages.gate, e.pages.settler
+	e.gate, e.settler, e.tokenless = e.pages.gate, e.pages.settler, e.pages.tokenless
 	e.lanes = &lanes{run: r, pages: e.pages}
 	e.markers = &markers{run: r, lanes: e.lanes}
 	e.standing = &standing{run: r, circuits: circuits, calls: calls, quit: make(chan struct{})}
@@ -166,6 +167,7 @@ func (e *engine) tick() {
 	e.claims.check(now)
 	e.gate.Sweep(now)
 	e.pages.sweepTraffic(now)
+	e.tokenless.check(now, e.pages)
 	e.news.tell()
 	e.observe()
 }
@@ -176,7 +178,7 @@ func (e *engine) observe() {
 	e.metrics.excess.Set(float64(excess))
 	sick, suspended, people := e.circuits.Open()
 	e.metrics.sick.Set(float64(sick))
-	e.metrics.suspended.Set(float64(suspended))
+	e.metrics.suspended.Set(float64(suspended + len(e.tokenless.pages)))
 	e.metrics.paused.Set(float64(len(e.paused(e.Now()))))
 	e.metrics.failing.Set(float64(people))
 	e.metrics.lanes.Set(float64(e.claims.lanesUsed()))

@@ -20,6 +20,7 @@ type held struct {
 	death    *message.Death // it is dead already, and waits for the dead-letter queue
 	state    state
 	tried    bool      // it was in a call: it stays before what came behind it
+	noToken  bool      // it is in the line of the pages without a token
 	single   bool      // it goes alone: as part of a joined message it was refused, or failed often
 	due      time.Time // when its page's pace allows a call, where it had to wait for that
 	since    time.Time
@@ -38,7 +39,13 @@ const (
 	isGone          // settled, or another's
 )
 
-func (m *held) key() excess.Key { return excess.Key{Page: m.out.Page, Class: string(m.out.Class)} }
+// key returns the key of the message's line.
+func (m *held) key() excess.Key {
+	if m.noToken {
+		return m.source.claim.partition.sharedKey()
+	}
+	return excess.Key{Page: m.out.Page, Class: string(m.out.Class)}
+}
 
 // mayMove reports whether a message of the partition may still go behind others.
 func (m *held) mayMove() bool { return m.state == isWaiting && !m.tried }

@@ -54,7 +54,8 @@ func (e *engine) arrive(m *held) {
 		e.strays.sendOn(m)
 	default:
 		e.claims.recall(m)
-		l := e.pages.line(m.key())
+		e.assign(m, now)
+		l := e.pages.lineOf(m)
 		l.traffic.came(now, m)
 		if s.lane != nil {
 			e.lanes.learn(l, s.lane, now)
@@ -64,7 +65,7 @@ func (e *engine) arrive(m *held) {
 			e.settler.postpone(m, queue.DelayWithin(time.UnixMilli(m.out.NotBefore).Sub(now)))
 		case m.out.Broadcast != "" && s.lane == nil && e.calls.sent.has(m):
 			e.outcomes.dropRepeat(m)
-		case m.out.Broadcast != "" && s.lane == nil:
+		case m.out.Broadcast != "" && s.lane == nil && !m.noToken:
 			e.pages.standAside(l, m, now)
 		case r != nil && !r.awaits.IsZero() && len(r.msgs) >= mostResting && !m.tried:
 			e.settler.postpone(m, retryMedium)
@@ -78,11 +79,17 @@ func (e *engine) arrive(m *held) {
 // pump moves and sends of a line what may be now.
 func (e *engine) pump(l *line) {
 	now := e.Now()
+	switch {
+	case l.shared == nil && l.waiting+len(l.aside) > 0 && e.tokenless.lacks(l.key.Page, now):
+		e.gather(l, now)
+	case l.shared != nil && !l.wakeAt.After(now):
+		e.sort(l, now)
+	}
 	if e.pages.mustOverflow(l, now) {
 		e.lanes.overflow(l, now)
 	}
 	e.lanes.unblock(l, now)
-	for e.step(l, now) {
+	for l.shared == nil && e.step(l, now) {
 	}
 	e.outcomes.makeRoom(l, now)
 	e.sendAside(l, now)
@@ -109,20 +116,32 @@ func (e *engine) step(l *line, now time.Time) bool {
 	case rotate:
 		e.calls.awaitTurn(l)
 		return false
-	case drop:
+	case offer:
+		return e.offer(l, r, now)
+	case drop, repeat, bury, release:
 		r.take(1)
+		e.end(m, a, now)
+	}
+	return true
+}
+
+// end does with a message that is out of its line what decide says, but for calls.
+func (e *engine) end(m *held, a action, now time.Time) {
+	switch a.do { //nolint:exhaustive // the others leave the message in its line
+	case drop:
 		e.metrics.stale.Inc()
 		e.pages.letGo(m)
 	case repeat:
-		r.take(1)
 		e.outcomes.dropRepeat(m)
 	case bury:
-		r.take(1)
-		e.settler.bury(m, death{reason: a.reason})
-	case offer:
-		return e.offer(l, r, now)
+		d := death{reason: a.reason}
+		if m.noToken && a.reason == message.ReasonPageStopped {
+			d = e.tokenless.death(m, now)
+		}
+		e.settler.bury(m, d)
+	case release:
+		e.release(m, now)
 	}
-	return true
 }
 
 // offer asks the excess map for a call, and has it made.

@@ -191,7 +191,7 @@ func (ls *lanes) overflow(l *line, now time.Time) {
 			}
 			return
 		}
-		calm := l.traffic.spilled.IsZero()
+		calm := l.traffic.spilled.IsZero() && l.shared == nil
 		ls.spillTo(l, k, now)
 		if calm {
 			ls.Log.Info("page is in excess", "page", l.key.Page, "class", l.key.Class)

@@ -110,16 +110,17 @@ func (cs *claims) find(event string) []MessageStatus {
 	return found
 }
 
-// lanesOf returns the lanes that a page has: queues.
-func (p *pages) lanesOf(page string) []string {
+// lanesOf returns the lanes that may have something of a page: queues.
+func (e *engine) lanesOf(page string) []string {
 	list := []string{}
-	for key, l := range p.lines {
-		if key.Page == page && l.spill != nil {
+	for key, l := range e.pages.lines {
+		lacks := l.shared != nil && e.tokenless.pages[page] != nil && l.shared.index == e.Broker.Topology().PartitionOf(page)
+		if (key.Page == page || lacks) && l.spill != nil {
 			list = append(list, l.spill.lane.source.queue)
 		}
 	}
 	slices.Sort(list)
-	return list
+	return slices.Compact(list)
 }
 
 // messages asks the engine about an event's copies.
@@ -127,7 +128,7 @@ func (d *Dispatcher) messages(ctx context.Context, event string) (Messages, erro
 	page, _, _ := strings.Cut(event, "/")
 	question := func(e *engine) Messages {
 		sent := &e.calls.sent
-		return Messages{Messages: append(e.claims.find(event), sent.find(event)...), Lanes: e.pages.lanesOf(page), SentSince: sent.since}
+		return Messages{Messages: append(e.claims.find(event), sent.find(event)...), Lanes: e.lanesOf(page), SentSince: sent.since}
 	}
 	return ask(ctx, d, question)
 }

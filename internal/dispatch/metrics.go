@@ -111,7 +111,7 @@ func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics
 			lanes:      set.Gauge("lanes", "Lanes of this replica that pages in excess have."),
 			excess:     set.Gauge("pages_in_excess", "Pages whose messages go to their lane."),
 			sick:       set.Gauge("pages_sick", "Pages whose calls fail or hang, so that they are probed."),
-			suspended:  set.Gauge("pages_suspended", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time."),
+			suspended:  set.Gauge("pages_suspended", "Pages that nothing is sent to: they have no token or permission, or are blocked for a time."),
 			paused:     set.Gauge("pages_paused", "Pages that operators have paused: their messages wait. Every dispatcher counts all."),
 			failing:    set.Gauge("recipients_failing", "Recipients whose messages failed lately."),
 		},

@@ -114,7 +114,7 @@ chatclub_dispatch_pages_paused 0
 # HELP chatclub_dispatch_pages_sick Pages whose calls fail or hang, so that they are probed.
 # TYPE chatclub_dispatch_pages_sick gauge
 chatclub_dispatch_pages_sick 0
-# HELP chatclub_dispatch_pages_suspended Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time.
+# HELP chatclub_dispatch_pages_suspended Pages that nothing is sent to: they have no token or permission, or are blocked for a time.
 # TYPE chatclub_dispatch_pages_suspended gauge
 chatclub_dispatch_pages_suspended 0
 # HELP chatclub_dispatch_passed_total Messages of the queue for all pages that went on to their page's partition.

@@ -120,7 +120,9 @@ func (s *settler) bury(m *held, d death) {
 	}
 	switch d.reason { //nolint:exhaustive // of the others the caller knows all
 	case message.ReasonPageStopped:
-		d.code, d.until, d.tell = s.circuits.TellPage(now, m.out.Page)
+		if d.until.IsZero() {
+			d.code, d.until, d.tell = s.circuits.TellPage(now, m.out.Page)
+		}
 	case message.ReasonFailing, message.ReasonExhausted, message.ReasonBadMessage:
 		d.until, d.tell = s.circuits.TellPerson(now, &m.out)
 	}

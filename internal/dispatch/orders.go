@@ -78,7 +78,8 @@ func (e *engine) ordered(o orders.Order) {
 	case orders.Pause:
 		log.Info("page is paused by order; its messages wait", "for", o.Length(), "reason", o.Reason)
 	case orders.Resume:
-		log.Info("page is resumed by order", "was_suspended", e.resume(o.Page), "hint_ended", e.gate.EndHints(e.Now(), o.Page))
+		log.Info("page is resumed by order", "was_suspended", e.resume(o.Page), "hint_ended", e.gate.EndHints(e.Now(), o.Page),
+			"has_token", e.LacksToken == nil || !e.LacksToken(o.Page))
 	case orders.Limit:
 		log.Info("page has limits by order; 0: as configured", "texts", o.Limits.Text, "media", o.Limits.Media, "recipient", o.Limits.Recipient)
 	}

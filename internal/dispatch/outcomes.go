@@ -91,6 +91,10 @@ func (o *outcomes) settle(now time.Time, c *call, d disposition) {
 			o.metrics.refused.Inc()
 		case sender.AppThrottled:
 			o.metrics.refusedApp.Inc()
+		case sender.NoToken: // the page has lost it since it was asked for
+			o.putBack(c)
+			o.proceedAfter(now.Add(retryShort), c.recipient)
+			return
 		}
 		o.putBack(c)
 	case slowDown:
@@ -280,7 +284,7 @@ func (o *outcomes) makeRoom(l *line, now time.Time) {
 	if l.fromPartition == 0 || o.ending {
 		return
 	}
-	c := o.claims.of(l.key.Page)
+	c := o.claims.ofLine(l)
 	if c == nil {
 		return
 	}

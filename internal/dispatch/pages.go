@@ -18,6 +18,8 @@ type pages struct {
 	circuits *circuit.Circuits
 	settler  *settler
 
+	tokenless *tokenless
+
 	lines   map[excess.Key]*line
 	traffic map[excess.Key]*traffic // kept for longer than the lines
 	changed []*line                 // to be looked at before the next event
@@ -28,7 +30,7 @@ type pages struct {
 func newPages(r *run, c *circuit.Circuits) *pages {
 	return &pages{
 		run: r, gate: excess.New(func(k excess.Key) float64 { return r.limitsOf(k.Page).Of(k.Class) }), circuits: c, settler: newSettler(r.Dispatcher, c),
-		lines: make(map[excess.Key]*line), traffic: make(map[excess.Key]*traffic),
+		tokenless: newTokenless(r), lines: make(map[excess.Key]*line), traffic: make(map[excess.Key]*traffic),
 	}
 }
 
@@ -51,6 +53,7 @@ type line struct {
 	spill         *spill     // nil: the page's messages are sent directly
 	had           *lane      // that it had last
 	changed       bool       // it is in pages.changed
+	shared        *partition // whose pages without a token share the line; nil: it is one page's
 }
 
 // line returns a page's line.
@@ -60,10 +63,21 @@ func (p *pages) line(k excess.Key) *line {
 		t := p.traffic[k]
 		if t == nil {
 			t = new(traffic)
-			p.traffic[k] = t
+			if k.Page != noToken { // which nobody asks for
+				p.traffic[k] = t
+			}
 		}
 		l = &line{key: k, traffic: t, recipients: make(map[string]*recipient)}
 		p.lines[k] = l
+	}
+	return l
+}
+
+// lineOf returns a message's line.
+func (p *pages) lineOf(m *held) *line {
+	l := p.line(m.key())
+	if m.noToken {
+		l.shared = m.source.claim.partition
 	}
 	return l
 }
@@ -169,7 +183,7 @@ func (p *pages) push(l *line, m *held) {
 		l.recipients[m.out.To] = r // goOn forgets a recipient of whom nothing waits
 	}
 	r.msgs = slices.Insert(r.msgs, i, m)
-	if m.source.lane == nil && m.out.Priority() != message.PriorityBroadcast {
+	if m.source.lane == nil && (m.out.Priority() != message.PriorityBroadcast || m.noToken) {
 		l.movable = append(l.movable, m)
 	}
 	l.count(m, +1)

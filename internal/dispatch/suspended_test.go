@@ -1,12 +1,10 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -425,26 +423,8 @@ func TestNotAllowed(t *testing.T) {
 	}
 }
 
-// tokens answers NoToken for a page that has none, and makes no call for it.
-type tokens struct {
-	client
-
-	has  *atomic.Bool
-	asks *atomic.Int32
-}
-
-// Send implements Caller.
-func (c tokens) Send(ctx context.Context, o message.Outbound) sender.Result {
-	if !c.has.Load() {
-		c.asks.Add(1)
-		return sender.Result{Outcome: sender.NoToken, Err: sender.ErrNoToken}
-	}
-	return c.client.Send(ctx, o)
-}
-
 // Messages of a page without a token wait some minutes for it; then they are
-// dead, and the page is looked at as any suspended one. The page is resumed when
-// its token comes.
+// dead. No call is made for them. The page is resumed when its token comes.
 func TestNoToken(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -459,28 +439,25 @@ func TestNoToken(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			var has atomic.Bool
-			var asks atomic.Int32
-			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-				r.only().inspect(func(e *engine) {
-					e.Sender = tokens{client{r.platform, 0}, &has, &asks}
-				})
+			var file tokens
+			inBubble(t, 1, file.config, func(t *testing.T, r *rig) {
+				file.lack("page0")
 				every(time.Second, 5*time.Second, func(int) { r.text("page0", guests("u", 10)...) })
 				r.sleep(row.after - 5*time.Second)
 				if n := len(r.dead()); (n == 50) != row.dead || !row.dead && n > 0 {
 					t.Errorf("dead letters = %d, want all: %v", n, row.dead)
 				}
 				if row.after > time.Hour {
-					r.text("page0", guests("u", 10)...) // its probe is due, and finds no token either
-					r.sleep(time.Minute)
+					r.text("page0", guests("u", 10)...)
+					r.sleep(tokenPatience + 2*time.Second)
 					if n := len(r.dead()); n != 10 {
-						t.Errorf("dead letters of the probe's time = %d, want 10", n)
+						t.Errorf("dead letters of two hours later = %d, want 10", n)
 					}
 				}
-				if n := asks.Load(); n > 50 {
-					t.Errorf("%d looks for a token, want at most those of a moment and of the probes", n)
+				if n := len(r.callsOf("page0")); n > 0 {
+					t.Errorf("%d calls without a token, want none", n)
 				}
-				has.Store(true)
+				file.lack()
 				r.only().PagesChanged([]string{"page0"})
 				last := r.text("page0", guests("u", 10)...)
 				r.sleep(time.Minute)
@@ -490,7 +467,6 @@ func TestNoToken(t *testing.T) {
 					}
 				}
 				if !row.dead {
-					r.inversions = nil // what came after the token did not wait
 					r.checkSentOnce()
 				}
 			})
