@@ -51,7 +51,7 @@ type Caller interface {
 type Config struct {
 	Broker     queue.Broker
 	Sender     Caller
-	Limits     func(page string) message.Limits // what the platform takes of a page, as far as it is configured
+	Limits     func(page string) message.Limits // what the platform takes of a page, as far as it is configured; of "", of pages without their own
 	LacksToken func(page string) bool           // reports whether a page has no token, so that its messages wait without a call; nil: none lacks it
 	Log        *slog.Logger
 	Registerer prometheus.Registerer

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -33,8 +32,7 @@ type forecast struct {
 	made    []prediction  // not checked yet, the oldest first
 	ratios  []float64     // how long it took by what was predicted, the last of them
 	next    int           // in ratios, the oldest
-	told    time.Time     // when core was told last that messages wait; zero: it was told that none does
-	toldOf  int           // messages that were ahead then
+	report  report        // to core, the last one
 }
 
 // prediction is made at one time, and checked by one of the messages that were written after
@@ -59,11 +57,8 @@ const (
 	mostRatios = 40
 	// mostPredictions bounds those that wait to be checked.
 	mostPredictions = 1000
-	// tellEvery is the interval between two reports to core on a page's waiting messages,
-	// and between two predictions that are kept to be checked.
-	tellEvery = time.Second
-	// tellFrom is the wait from which on core is told of a page.
-	tellFrom = 500 * time.Millisecond
+	// predictEvery is the interval between two predictions that are kept to be checked.
+	predictEvery = time.Second
 )
 
 // look brings the forecast to now. ahead is how many messages are before one that is
@@ -88,7 +83,7 @@ func (f *forecast) look(now time.Time, t *traffic, ahead int, pace float64) {
 	default:
 		f.after = f.latency + time.Duration(float64(ahead)/f.rate*float64(time.Second))
 	}
-	if n := len(f.made); n < mostPredictions && (n == 0 || now.Sub(f.made[n-1].at) >= tellEvery) {
+	if n := len(f.made); n < mostPredictions && (n == 0 || now.Sub(f.made[n-1].at) >= predictEvery) {
 		f.made = append(f.made, prediction{at: now, after: f.after})
 	}
 }
@@ -155,8 +150,7 @@ type forecasts struct {
 	claims *claims
 }
 
-// look makes the forecasts of all pages, and tells core what waits for those where a
-// message waits for long.
+// look makes the forecasts of all pages, and tells core of those that have something new.
 func (fs *forecasts) look() {
 	now := fs.Now()
 	fs.timers.add(now.Add(forecastEvery), fs.look)
@@ -167,10 +161,6 @@ func (fs *forecasts) look() {
 			continue
 		}
 		f, l := &t.forecast, fs.pages.lines[k]
-		if fs.isStill(k, now) { // nobody knows for how long
-			f.looked, f.after = time.Time{}, 0
-			continue
-		}
 		ahead := 0
 		if l != nil {
 			ahead = l.waiting
@@ -178,15 +168,20 @@ func (fs *forecasts) look() {
 				ahead += s.moving + s.lane.beyond*(l.waiting-l.fromPartition)/max(1, s.lane.source.inHand)
 			}
 		}
-		pace := fs.pages.gate.View(k).Pace
-		if pace == 0 { // it was sent nothing for a while
-			pace = fs.limitsOf(k.Page).Of(k.Class)
+		still := fs.isStill(k, now)
+		if still { // nobody knows for how long
+			f.looked, f.after = time.Time{}, 0
+		} else {
+			pace := fs.pages.gate.View(k).Pace
+			if pace == 0 { // it was sent nothing for a while
+				pace = fs.limitsOf(k.Page).Of(k.Class)
+			}
+			f.look(now, t, ahead, pace)
 		}
-		f.look(now, t, ahead, pace)
 		if k.Class != string(message.ClassText) {
 			continue
 		}
-		if m, ok := fs.tellWaiting(now, k.Page, f, ahead); ok {
+		if m, ok := fs.tellWaiting(now, k, t, ahead, still); ok {
 			msgs = append(msgs, m)
 		}
 	}
@@ -205,28 +200,4 @@ func (fs *forecasts) look() {
 func (fs *forecasts) isStill(k excess.Key, now time.Time) bool {
 	hold, _, _ := fs.pages.circuits.Hold(now, &message.Outbound{Page: k.Page, Class: message.Class(k.Class)})
 	return hold != circuit.Pass || fs.pages.circuits.IsOpen() || fs.pages.isShut(k, now)
-}
-
-// tellWaiting is the event that tells core what waits for a page: as soon as a message
-// waits for long, then once a second or when twice as many wait, and when none does any
-// longer.
-func (fs *forecasts) tellWaiting(now time.Time, page string, f *forecast, ahead int) (m queue.Message, ok bool) {
-	long := f.after-f.latency >= tellFrom
-	switch {
-	case fs.NoFeedback || !long && f.told.IsZero():
-		return m, false
-	case f.after == 0: // who knows for how long?
-		return m, false
-	case long && now.Sub(f.told) < tellEvery && ahead < 2*f.toldOf:
-		return m, false
-	case !long:
-		ahead, f.told = 0, time.Time{}
-	default:
-		f.told, f.toldOf = now, ahead
-		ahead += int(f.rate * f.latency.Seconds()) // those in calls arrive before, too
-	}
-	return fs.toCore(message.Event{
-		Kind: message.KindFeedback, Page: page, Time: now.UnixMilli(), Reason: message.FeedbackWaiting, Waiting: ahead, Rate: f.rate,
-		ID: message.FeedbackWaiting + "/" + digest(fmt.Sprintf("%s/%d", page, now.UnixNano())),
-	})
 }

@@ -326,6 +326,12 @@ func (r *rig) dead() map[string]message.Death {
 // told takes the events that core was told, but for what waits.
 func (r *rig) told() (events []message.Event) {
 	r.t.Helper()
+	return slices.DeleteFunc(r.toldAll(), func(e message.Event) bool { return e.Reason == message.FeedbackWaiting })
+}
+
+// toldAll takes the events that core was told.
+func (r *rig) toldAll() (events []message.Event) {
+	r.t.Helper()
 	var list []queue.Message
 	for _, name := range r.top.Inbounds() {
 		list = append(list, memorytest.Drain(r.t, r.broker, name)...)
@@ -337,9 +343,6 @@ func (r *rig) told() (events []message.Event) {
 		}
 		if m.ID != e.ID || len(m.ID) > queue.MaxName {
 			r.t.Errorf("event %q travels under the id %q", e.ID, m.ID)
-		}
-		if e.Reason == message.FeedbackWaiting {
-			continue
 		}
 		events = append(events, e)
 	}

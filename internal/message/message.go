@@ -84,6 +84,9 @@ type Event struct {
 	Raw         Payload      `json:"raw,omitempty"`     // Messenger's item, where webhook is told to pass on all
 	Waiting     int          `json:"waiting,omitempty"` // FeedbackWaiting: messages
 	Rate        float64      `json:"rate,omitempty"`    // FeedbackWaiting: messages per second
+	Wait        float64      `json:"wait,omitempty"`    // FeedbackWaiting: seconds for the page's limit
+	Pace        float64      `json:"pace,omitempty"`    // FeedbackWaiting: messages per second
+	Limits      Limits       `json:"limits,omitzero"`   // FeedbackWaiting: of the page, as its dispatcher is configured
 	Until       int64        `json:"until,omitempty"`   // KindFeedback of a stopped or busy page, or a failing recipient: when it is tried again, Unix milliseconds
 }
 
@@ -110,6 +113,9 @@ func DecodeEvent(b []byte) (Event, error) {
 	if e.User == "" && e.Kind != KindPolicy && e.Kind != KindOther && (e.Kind != KindFeedback || e.Reason != FeedbackResumed && e.Reason != FeedbackWaiting) {
 		faults = append(faults, errors.New("user is empty"))
 	}
+	if err := e.Limits.Validate(); err != nil {
+		faults = append(faults, fmt.Errorf("limits: %w", err))
+	}
 	if len(faults) > 0 {
 		return Event{}, fmt.Errorf("decode event: %w", errors.Join(faults...))
 	}
@@ -131,7 +137,9 @@ const FeedbackResumed = "resumed"
 
 // FeedbackWaiting is the Reason of a KindFeedback about a page's texts: Waiting of them
 // are before a new one, and Rate are sent. Without Waiting none has to wait for
-// long any more.
+// long any more, or nobody knows for how long. Those that wait for the page, and not for
+// earlier calls to their own people, wait for Wait seconds at least; Pace of them go.
+// Limits are those of the page without the operators' orders.
 const FeedbackWaiting = "waiting"
 
 // Class is the quota class that the platform counts a send in.

@@ -70,6 +70,8 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 		{event, `{"kind":"policy","page":"1","id":"2"}`, nil},
 		{event, `{"kind":"message","page":"1","id":"2"}`, []string{"user is empty"}},
 		{event, `{"kind":"message","page":7}`, []string{"page"}},
+		{event, `{"kind":"feedback","page":"1","id":"2","reason":"waiting","rate":80,"limits":{"text":80}}`, nil},
+		{event, `{"kind":"feedback","page":"1","id":"2","reason":"waiting","limits":{"text":-1,"media":0.1}}`, []string{"limits: text", "media"}},
 		{outbound, ``, []string{"decode outbound"}},
 		{outbound, `{}`, []string{"id is empty", "page is empty", "to is empty", "text or attachment, payload or sender_action must be set"}},
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","attachment":{"type":"image","url":"u"}}`, []string{"only one of them"}},
