@@ -29,7 +29,7 @@ type settings struct {
 	JoinTexts       int            `env:"JOIN_TEXTS" envDefault:"1" doc:"Texts to one recipient that had to wait and go out as one call, at most, as in dispatcher. With 1 every copy is a call, so that a page comes into excess sooner."`
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"0s" doc:"How long a member may be silent before it leaves its room; 0s: for ever."`
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"0" doc:"Messages and commands of one user that have an effect in 10 s; 0: all. The simulated users write as fast as EVENTS_PER_SECOND says."`
-	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"0" doc:"Percent of its page's limits that the copies of one user may take; 0: all."`
+	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"0" doc:"Percent of its page's limits that the copies of one user may take while the page has more than a moment to send; 0: all."`
 	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"30s" doc:"How long no copy may arrive, once the users fell silent, before the rest is given up."`
 	LedgerKeep      time.Duration  `env:"LEDGER_KEEP" envDefault:"1h" doc:"How long the ledger remembers ids that were accepted; 0s: for ever. One that comes again later is unexpected."`
 	LogLevel        slog.Level     `env:"LOG_LEVEL" envDefault:"warn" doc:"Least level that is logged."`

@@ -41,7 +41,7 @@ func newCore(t *testing.T) *httptest.Server {
 		t.Fatal(err)
 	}
 	h, err := operator.New(operator.Config{
-		Store: store, Scheduler: scheduler, MaxRate: 300,
+		Store: store, Scheduler: scheduler, MaxRate: func(string) float64 { return 300 },
 		Give: func(context.Context, orders.Order) error { return nil }, Orders: orders.NewBook().Page,
 	})
 	if err != nil {

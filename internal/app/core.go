@@ -31,12 +31,12 @@ type CoreSettings struct {
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
 	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT and FLOOD_SHARE."`
 	FreshWithin     time.Duration  `env:"FRESH_WITHIN" envDefault:"0s" doc:"While a page has more texts than it can send, core leaves out messages that would arrive later than this after they were written, for their whole room. The room is told how many. 0s: all are sent, however late. Dispatchers need FEEDBACK, and clocks must agree much better."`
-	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's LIMIT_TEXT and LIMIT_MEDIA that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
+	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's limits that the copies of one user may take while the page has more to send than takes 1.7 s, of audio and video 10 s. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
 	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none, or a list of locales, of which the first known one counts."`
 	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events of one partition held at most, of two or three kilobytes each; the same in every core. Its pages take turns with them."`
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
-	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast. See FLOOD_SHARE."`
-	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Audio and video calls per second that it takes for one page. See FLOOD_SHARE."`
+	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for a page without a limit of its own: the highest rate of a broadcast. See FLOOD_SHARE."`
+	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Audio and video calls per second that it takes for such a page. See FLOOD_SHARE."`
 	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long core waits at a time for the broker to confirm an event's copies. Then it goes on waiting for those that are on their way, and publishes again only those whose connection has ended or that were refused. Broadcasts are published again."`
 	MaxBacklog      int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
@@ -76,11 +76,8 @@ func (s CoreSettings) checkFresh() error {
 	return nil
 }
 
-// limits returns the bounds of one message, none without FLOOD_SHARE.
+// limits returns the limits of a page without its own.
 func (s CoreSettings) limits() message.Limits {
-	if s.FloodShare == 0 {
-		return message.Limits{}
-	}
 	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}
 }
 
@@ -172,12 +169,13 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		return nil, err
 	}
 	book := orders.NewBook()
+	limits := core.NewLimits(s.limits(), book.Limits)
 	operators, err := operator.New(operator.Config{
 		Store:     store,
 		Scheduler: scheduler,
 		Give:      func(ctx context.Context, o orders.Order) error { return orders.Give(ctx, w.Broker, o) },
 		Orders:    book.Page,
-		MaxRate:   float64(s.LimitText),
+		MaxRate:   func(page string) float64 { return limits.Of(page).Text },
 		Log:       w.Log,
 	})
 	if err != nil {
@@ -193,7 +191,8 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		PublishTimeout:  s.PublishTimeout,
 		Idle:            s.RoomIdle,
 		FreshWithin:     s.FreshWithin,
-		Limits:          s.limits(),
+		Limits:          limits,
+		NoShare:         s.FloodShare == 0,
 		Language:        string(s.Language),
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      w.metrics,

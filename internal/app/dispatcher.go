@@ -33,7 +33,7 @@ type DispatcherSettings struct {
 	CallTimeout       time.Duration  `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
 	MaxAttempts       int            `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
 	MessageTTL        time.Duration  `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
-	Feedback          bool           `env:"FEEDBACK" envDefault:"true" doc:"Tell core, or a bot in its place, on inbound of persons and pages that cannot be sent to. Tell it of the backlog, too, by which FRESH_WITHIN goes. false where nothing consumes inbound: it would grow."`
+	Feedback          bool           `env:"FEEDBACK" envDefault:"true" doc:"Tell core, or a bot in its place, on inbound of persons and pages that cannot be sent to. Tell it of the backlog and of limits in PAGES_FILE, too, by which FRESH_WITHIN and FLOOD_SHARE go. false where nothing consumes inbound: it would grow."`
 	MaxBacklog        int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
 	ShutdownTimeout   time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight are waited for when the program is stopped. After 5 s their partitions go to others, which send those messages again."`
 	ProgramSettings

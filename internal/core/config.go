@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/message"
 	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
@@ -50,7 +49,8 @@ type Config struct {
 	PublishTimeout  time.Duration         // for the copies of one event to be confirmed; default 10 s
 	ShutdownTimeout time.Duration         // for the events in progress when Run's ctx ends; default 20 s
 	Idle            time.Duration         // the store's: how long a member may be silent; 0: for ever
-	Limits          message.Limits        // of a page, of which one message may take a part; zero: all
+	Limits          *Limits               // of pages; nil: none is known
+	NoShare         bool                  // a message, and a member, may take any part of them
 	FreshWithin     time.Duration         // a message whose copies would come later is left out, whole, while its page is in excess; 0: none is
 	Language        string                // of users whose language is unknown: en, pt or es; default en
 	Registerer      prometheus.Registerer // nil: metrics go nowhere

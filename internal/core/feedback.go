@@ -31,12 +31,14 @@ const (
 // feedback handles the events about members and pages that cannot be sent to, and
 // about users who want to be forgotten, as dispatchers and Meta report them.
 type feedback struct {
-	store   Store
-	metrics *metrics
-	retry   retrier
-	backlog *Backlog
-	log     *slog.Logger
-	now     func() time.Time
+	store    Store
+	metrics  *metrics
+	retry    retrier
+	backlog  *Backlog
+	pressure *pressure
+	limits   *Limits
+	log      *slog.Logger
+	now      func() time.Time
 }
 
 // handle handles a report of a dispatcher:
@@ -50,7 +52,8 @@ type feedback struct {
 //   - a page that the dispatchers stopped is paused for a while, because its copies
 //     would only go to the dead-letter queue;
 //   - a page or member that they can send to again is not held any longer;
-//   - a page's backlog says which messages would come too late.
+//   - a page's backlog and limits say which messages would come too late, and when its
+//     members keep to their shares.
 func (f *feedback) handle(run, work context.Context, in inbound) error {
 	ev, at := in.event, notAfter(in.event.Time, f.now().Add(maxAhead))
 	var do func() error
@@ -82,6 +85,8 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 			return f.store.EndPause(work, ev.Page, causeStopped, notAfter(ev.Time, f.now()))
 		}
 	case message.FeedbackWaiting:
+		f.limits.tell(ev.Page, ev.Limits)
+		f.pressure.tell(f.now(), notAfter(ev.Time, f.now()), ev.Page, ev.Wait, ev.Pace)
 		f.backlog.Tell(f.now(), notAfter(ev.Time, f.now()), ev.Page, ev.Waiting, ev.Rate)
 		return nil
 	default:

@@ -32,11 +32,11 @@ type handler struct {
 }
 
 func newHandler(cfg Config, m *metrics, r retrier) *handler {
-	b := NewBacklog()
+	b, p := NewBacklog(), newPressure(cfg.Limits)
 	return &handler{
 		cfg: cfg, metrics: m, retry: r,
-		relay:    &relay{cfg: cfg, metrics: m, retry: r, backlog: b},
-		feedback: &feedback{store: cfg.Store, metrics: m, retry: r, backlog: b, log: cfg.Log, now: cfg.Now},
+		relay:    &relay{cfg: cfg, metrics: m, retry: r, backlog: b, pressure: p},
+		feedback: &feedback{store: cfg.Store, metrics: m, retry: r, backlog: b, pressure: p, limits: cfg.Limits, log: cfg.Log, now: cfg.Now},
 	}
 }
 

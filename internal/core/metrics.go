@@ -43,7 +43,7 @@ type metrics struct {
 	leftOut, leftOutCopies prometheus.Counter
 	joins                  prometheus.Counter
 	commands               *prometheus.CounterVec
-	rejected               prometheus.Counter
+	rejected               *prometheus.CounterVec
 	idle                   prometheus.Counter
 	pauses                 *prometheus.CounterVec
 	paused                 *prometheus.GaugeVec
@@ -68,7 +68,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		leftOutCopies: set.Counter("left_out_copies_total", "Copies that were not made of them."),
 		joins:         set.Counter("joins_total", "Users who joined a room."),
 		commands:      set.CounterVec("commands_total", "Commands of users, by kind; unknown: a slash and a word that is no command.", "kind"),
-		rejected:      set.Counter("rejected_total", "Events without effect because their user floods or is banned."),
+		rejected:      set.CounterVec("rejected_total", "Events without effect, by reason: flood: their user sends more than FLOOD_LIMIT; share: it takes more than FLOOD_SHARE of a page that is pressed; ban.", "reason"),
 		idle:          set.Counter("idle_total", "Members told that they left a room because they were silent."),
 		pauses:        set.CounterVec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
 		paused:        set.GaugeVec("pages_paused", "Pages that core holds, by cause, counted every minute; every core counts all. Those paused by order: chatclub_dispatch_pages_paused.", "cause"),
@@ -111,6 +111,9 @@ func (m *metrics) initSeries() {
 	}
 	for _, cause := range []string{causeStopped, causePolicy} {
 		m.pauses.WithLabelValues(cause)
+	}
+	for _, why := range []rooms.Rejection{rooms.Flood, rooms.Share, rooms.Ban} {
+		m.rejected.WithLabelValues(string(why))
 	}
 	m.setOverview(rooms.Overview{})
 	for _, reason := range []message.Reason{message.ReasonUndecodable, message.ReasonBadMessage} {

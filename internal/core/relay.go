@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,10 +20,11 @@ import (
 
 // relay handles the events of users: it makes their messages and publishes them.
 type relay struct {
-	cfg     Config
-	metrics *metrics
-	retry   retrier
-	backlog *Backlog
+	cfg      Config
+	metrics  *metrics
+	retry    retrier
+	backlog  *Backlog
+	pressure *pressure
 }
 
 // handle returns nil after the messages of an event are confirmed and the event
@@ -62,9 +64,12 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	if err := r.publish(run, work, in, msgs); err != nil {
 		return err
 	}
+	made := texts(out)
 	if r.cfg.FreshWithin > 0 {
-		r.backlog.Add(r.cfg.Now(), ev.Page, texts(out))
+		r.backlog.Add(r.cfg.Now(), ev.Page, made)
 	}
+	r.pressure.add(r.cfg.Now(), ev.Page, message.ClassText, made)
+	r.pressure.add(r.cfg.Now(), ev.Page, message.ClassMedia, len(out)-made)
 	if left.events > 0 {
 		r.backlog.told(room)
 		r.cfg.Log.WarnContext(run, "messages of a room were left out: they would have come late", "page", ev.Page, "room", room.Room,
@@ -138,13 +143,41 @@ func (r *relay) eventOf(ev message.Event) rooms.Event {
 	if out.Command.Kind == command.None && ev.Kind == message.KindPostback {
 		out.Command = command.Command{Kind: command.Start}
 	}
-	out.Line = fanout.LineTime(r.cfg.Limits)
-	if out.IsMessage() {
-		out.Time = func(copies int) (time.Duration, time.Duration) {
-			return fanout.Time(ev, out.Command.Text, r.cfg.Limits, copies)
-		}
-	}
+	r.setShare(&out, ev)
 	return out
+}
+
+// setShare sets what an event takes of its page's limits, as they are now.
+func (r *relay) setShare(out *rooms.Event, ev message.Event) {
+	if r.cfg.NoShare {
+		return
+	}
+	l := r.cfg.Limits.Of(ev.Page)
+	out.Line = fanout.LineTime(l)
+	out.Pressed = func(texts, media time.Duration) (bool, bool) {
+		more := func(class message.Class, d time.Duration) bool {
+			n := int(math.Round(d.Seconds() * l.Of(string(class))))
+			return r.pressure.isOn(r.cfg.Now(), ev.Page, class, n)
+		}
+		return more(message.ClassText, texts), more(message.ClassMedia, media)
+	}
+	if !out.IsMessage() {
+		return
+	}
+	out.Limits = rooms.Limits{Text: l.Text, Media: l.Media}
+	text := out.Command.Text
+	out.Time = func(copies int) (time.Duration, time.Duration) { return fanout.Time(ev, text, l, copies) }
+	out.Least = func(copies int) time.Duration { return fanout.LeastTime(l, copies) }
+}
+
+// most returns how much of a message each recipient gets at most, by the page's limits when
+// it came first: an event that is handled again makes the same copies.
+func (r *relay) most(ev rooms.Event, res rooms.Result) fanout.Most {
+	l := res.Limits
+	if l == (rooms.Limits{}) { // an older core began it, or there are none
+		l = ev.Limits
+	}
+	return fanout.MostOf(message.Limits{Text: l.Text, Media: l.Media}, len(res.Relay))
 }
 
 // receive records the event. One that was begun before and is not finished has its copies
@@ -170,8 +203,8 @@ func (r *relay) observe(ev rooms.Event, res rooms.Result) {
 	if res.Joined {
 		r.metrics.joins.Inc()
 	}
-	if res.Rejected {
-		r.metrics.rejected.Inc()
+	if res.Why != "" {
+		r.metrics.rejected.WithLabelValues(string(res.Why)).Inc()
 	}
 	if res.Notice == rooms.LeftIdle {
 		r.metrics.idle.Inc()
@@ -188,7 +221,7 @@ func (r *relay) say(in message.Event, ev rooms.Event, res rooms.Result) ([]messa
 		said = fanout.Rename(res.Was, res.Name)
 	}
 	if ev.IsMessage() && !res.Rejected && !res.Paused {
-		text, told := fanout.Say(in, res.Name, ev.Command.Text, fanout.MostOf(r.cfg.Limits, len(res.Relay)))
+		text, told := fanout.Say(in, res.Name, ev.Command.Text, r.most(ev, res))
 		if told != "" {
 			answer.say(told, nil)
 		}

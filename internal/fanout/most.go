@@ -8,19 +8,23 @@ import (
 )
 
 const (
-	// textTime bounds the part of its page's limit that the texts of one message take,
+	// TextTime bounds the part of its page's limit that the texts of one message take,
 	// pictures included: another member's next text waits no longer than 2 s. At
 	// 300/s that is five to each of 99 members.
-	textTime = 1700 * time.Millisecond
-	// mediaTime is the same for audio and video. At 10/s it is one file to each of
+	TextTime = 1700 * time.Millisecond
+	// MediaTime is the same for audio and video. At 10/s it is one file to each of
 	// 99 members, the least that makes sense.
-	mediaTime = 10 * time.Second
+	MediaTime = 10 * time.Second
+	// leastTexts and leastMedia are the messages that each recipient gets of one event in
+	// any case: a line with one file.
+	leastTexts = 2
+	leastMedia = 1
 )
 
 // Most is the number of messages that each recipient gets of one event at most.
 type Most struct{ Text, Media int }
 
-// MostOf returns the most that fits in textTime and mediaTime, at least a line with one
+// MostOf returns the most that fits in TextTime and MediaTime, at least a line with one
 // file. A limit of 0 bounds nothing.
 func MostOf(l message.Limits, recipients int) Most {
 	fit := func(limit float64, d time.Duration, least int) int {
@@ -29,7 +33,7 @@ func MostOf(l message.Limits, recipients int) Most {
 		}
 		return max(least, int(limit*d.Seconds())/recipients)
 	}
-	return Most{Text: fit(l.Text, textTime, 2), Media: fit(l.Media, mediaTime, 1)}
+	return Most{Text: fit(l.Text, TextTime, leastTexts), Media: fit(l.Media, MediaTime, leastMedia)}
 }
 
 // Time returns how much of its page's limits the message of ev takes with so many
@@ -49,6 +53,12 @@ func Time(ev message.Event, text string, l message.Limits, recipients int) (text
 
 // LineTime returns how much of its page's limit one text to one recipient takes.
 func LineTime(l message.Limits) time.Duration { return take(1, l.Text) }
+
+// LeastTime returns how much of its page's limit of texts one message with so many
+// recipients may take in any case.
+func LeastTime(l message.Limits, recipients int) time.Duration {
+	return take(leastTexts*float64(recipients), l.Text)
+}
 
 // take returns how much of a limit so many calls take, nothing of none.
 func take(n, limit float64) time.Duration {

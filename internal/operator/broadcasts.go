@@ -106,7 +106,7 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 	if err := checkText("page", q.Page, maxID); err != nil {
 		return nil, err
 	}
-	q, err := q.withDefaults(cmp.Or(h.cfg.MaxRate, math.Inf(1)))
+	q, err := q.withDefaults(cmp.Or(h.cfg.MaxRate(q.Page), math.Inf(1)))
 	if err != nil {
 		return nil, err
 	}

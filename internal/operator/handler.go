@@ -51,7 +51,7 @@ type Config struct {
 	Scheduler *broadcast.Scheduler
 	Give      func(context.Context, orders.Order) error // has every dispatcher and core obey an order
 	Orders    func(page string) *orders.Page            // the orders about a page, nil if there are none
-	MaxRate   float64                                   // messages per second that the platform takes for one page, in texts; 0: any number
+	MaxRate   func(page string) float64                 // messages per second that the platform takes for a page, in texts; nil, or 0: any number
 	Log       *slog.Logger                              // nil: no log
 	Now       func() time.Time                          // default time.Now
 }
@@ -61,6 +61,9 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	if c.Store == nil || c.Scheduler == nil || c.Give == nil || c.Orders == nil {
 		return c, errors.New("Store, Scheduler, Give and Orders must be set")
+	}
+	if c.MaxRate == nil {
+		c.MaxRate = func(string) float64 { return 0 }
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -60,7 +60,8 @@ func newRig(t testing.TB) *rig {
 		t.Fatal(err)
 	}
 	book := orders.NewBook()
-	h, err := New(Config{Store: s, Scheduler: scheduler, Give: giveTo(book), Orders: book.Page, MaxRate: 300})
+	most := func(page string) float64 { return book.Limits(page).Or(message.Limits{Text: 300}).Text }
+	h, err := New(Config{Store: s, Scheduler: scheduler, Give: giveTo(book), Orders: book.Page, MaxRate: most})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,6 +152,8 @@ func TestPauseAndBan(t *testing.T) {
 		if got := r.book.Limits("p"); got != (message.Limits{Text: 80}) {
 			t.Errorf("the page's limits are %+v, want 80 texts", got)
 		}
+		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","text":"x","rate":81}`, 400,
+			`{"error":"rate: must be above 0 and at most 80 messages per second","field":"rate"}`)
 
 		wantBan := func(id string, want rooms.Result) {
 			t.Helper()

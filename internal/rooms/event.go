@@ -18,6 +18,14 @@ type Event struct {
 	// Time returns how much of its page's limits the event's copies take if they are
 	// so many, those of texts and those of audio and video. nil: nothing.
 	Time func(copies int) (texts, media time.Duration)
+	// Least returns the time of the page's limit of texts that so many copies may take
+	// of a member who owes nothing, whatever its allowance. nil: any.
+	Least func(copies int) time.Duration
+	// Pressed reports whether so much more of the page's limits of texts and of media
+	// would wait for too long. Only then a share is refused. nil: it would.
+	Pressed func(texts, media time.Duration) (ofTexts, ofMedia bool)
+	// Limits are the page's, kept with the Result for the copies.
+	Limits Limits
 	// Line is the part of its page's limit that one text to one user takes: of what is
 	// sent because of the event, other than its copies. 0: nothing.
 	Line time.Duration
@@ -26,6 +34,22 @@ type Event struct {
 
 // IsMessage reports whether the event is a message for the members of a room.
 func (ev Event) IsMessage() bool { return ev.Command.Kind == command.None && !ev.Idle }
+
+// Limits are calls per second of texts, and of audio and video. 0: none is known.
+type Limits struct {
+	Text  float64 `json:"text,omitempty"`
+	Media float64 `json:"media,omitempty"`
+}
+
+// Rejection says why an event had no effect.
+type Rejection string
+
+// Every rejection that is counted.
+const (
+	Flood Rejection = "flood" // its user sends too many events
+	Share Rejection = "share" // its user takes too much of its page's limits, and the page is pressed
+	Ban   Rejection = "ban"   // its user is banned
+)
 
 // Status says whether an event was received before.
 type Status int
@@ -88,15 +112,17 @@ type Listed struct {
 //
 // Its JSON is stored until Done, so the names of the fields there never change.
 type Result struct {
-	Status   Status `json:"-"`
-	Rejected bool   `json:"held,omitempty"`   // it had no effect: the user floods, is banned, or has left since
-	Paused   bool   `json:"paused,omitempty"` // no message may be sent because of it: the page is paused
-	Joined   bool   `json:"joined,omitempty"` // it brought the user into Room
-	Room     Room   `json:"room"`             // the user's room after the event, or the one that it left
-	Name     string `json:"name,omitempty"`   // the user's name there
-	Was      string `json:"was,omitempty"`    // the name under which Room knew the user before, if the others must be told
-	Lang     string `json:"lang,omitempty"`   // the user's language; "" if it is unknown
-	Notice   Notice `json:"notice,omitempty"`
+	Status   Status    `json:"-"`
+	Rejected bool      `json:"held,omitempty"`   // it had no effect: the user floods, is banned, or has left since
+	Why      Rejection `json:"why,omitempty"`    // it is Rejected; empty: the user has left since
+	Limits   Limits    `json:"limits,omitzero"`  // the event's, so that its copies are the same whenever they are made
+	Paused   bool      `json:"paused,omitempty"` // no message may be sent because of it: the page is paused
+	Joined   bool      `json:"joined,omitempty"` // it brought the user into Room
+	Room     Room      `json:"room"`             // the user's room after the event, or the one that it left
+	Name     string    `json:"name,omitempty"`   // the user's name there
+	Was      string    `json:"was,omitempty"`    // the name under which Room knew the user before, if the others must be told
+	Lang     string    `json:"lang,omitempty"`   // the user's language; "" if it is unknown
+	Notice   Notice    `json:"notice,omitempty"`
 
 	Count   int       `json:"count,omitempty"` // other members of Room, including those who cannot be sent to
 	Subject string    `json:"subject,omitempty"`

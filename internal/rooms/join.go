@@ -17,7 +17,9 @@ func (e *eventTx) enter(ctx context.Context) error {
 		if err := e.move(ctx, to); err != nil {
 			return err
 		}
-		e.owe(e.copyTime()) // whose recipients are known only now
+		if e.ev.Time != nil && e.ev.IsMessage() {
+			e.owe(e.ev.Time(len(e.relay))) // whose recipients are known only now
+		}
 	} else if e.ev.Command.Kind == command.Start {
 		e.res.Notice, e.res.Count = Here, e.in.members-1
 	}

@@ -90,7 +90,7 @@ func TestBan(t *testing.T) {
 		day := noon.Add(24 * time.Hour)
 		ban("b", day)
 		wantRelay(t, "while b is banned", s, "a", "c")
-		for _, want := range []Result{{Rejected: true, Notice: Banned, Until: day}, {Rejected: true}} {
+		for _, want := range []Result{{Rejected: true, Why: Ban, Notice: Banned, Until: day}, {Rejected: true, Why: Ban}} {
 			if diff := cmp.Diff(want, says(t, s, "b")); diff != "" {
 				t.Errorf("message of a banned user: -want +got\n%s", diff)
 			}
@@ -103,7 +103,7 @@ func TestBan(t *testing.T) {
 			t.Errorf("message after the ban = %+v, want joined as Bo", got)
 		}
 		ban("c", time.Time{})
-		if diff := cmp.Diff(Result{Rejected: true, Notice: Banned}, receive(t, s, Event{User: "c", ID: "far", At: noon.Add(1e6 * time.Hour)})); diff != "" {
+		if diff := cmp.Diff(Result{Rejected: true, Why: Ban, Notice: Banned}, receive(t, s, Event{User: "c", ID: "far", At: noon.Add(1e6 * time.Hour)})); diff != "" {
 			t.Errorf("message of a user banned for good: -want +got\n%s", diff)
 		}
 		ban("c", noon)

@@ -237,7 +237,7 @@ func (e *eventTx) write(sql string, args ...any) {
 
 // decide sets the result and the writes.
 func (e *eventTx) decide(ctx context.Context) error {
-	e.res.Name, e.res.Room = e.in.name, e.in.Room
+	e.res.Name, e.res.Room, e.res.Limits = e.in.name, e.in.Room, e.ev.Limits
 	if e.ev.Idle {
 		return e.leaveIdle(ctx)
 	}
@@ -282,10 +282,21 @@ func (e *eventTx) decide(ctx context.Context) error {
 // it did.
 func (e *eventTx) reject() bool {
 	if banned, tell := e.user.checkBan(e.at); banned {
-		e.setRejected(Banned, tell, e.user.bannedUntil)
+		e.setRejected(Ban, Banned, tell, e.user.bannedUntil)
 		return true
 	}
-	return !e.spend(e.s.cfg.newCharge(e.copyTime()))
+	if e.ev.Time == nil || !e.ev.IsMessage() {
+		return !e.spend(e.s.cfg.newCharge(0, 0))
+	}
+	n := e.copies()
+	c := e.s.cfg.newCharge(e.ev.Time(n))
+	if e.ev.Least != nil {
+		c.least = e.s.cfg.shareOf(e.ev.Least(n))
+	}
+	if e.in.Number == 0 {
+		c.pressTexts, c.pressMedia = e.ev.Time(e.s.cfg.Capacity - 1)
+	}
+	return !e.spend(c)
 }
 
 // spend takes the charge from the user's allowances, or rejects the event.
@@ -295,27 +306,28 @@ func (e *eventTx) spend(c charge) bool {
 	if e.at < e.user.lastInbound-e.s.cfg.FloodPeriod.Milliseconds() {
 		return true
 	}
+	textsPressed, mediaPressed := true, true
+	if e.ev.Pressed != nil {
+		textsPressed, mediaPressed = e.ev.Pressed(c.pressTexts, c.pressMedia)
+	}
 	// The time is that of the user's latest event. An event that is late by less
 	// than the period is older than the allowance that those after it left.
-	n, until, tell := e.user.take(e.user.lastInbound, e.s.cfg.FloodPeriod.Milliseconds(), c)
-	if n != Silence {
-		e.setRejected(n, tell, until)
+	at := e.user.lastInbound
+	why, n, until := e.user.take(at, e.s.cfg.FloodPeriod.Milliseconds(), c, textsPressed, mediaPressed)
+	if why != "" {
+		e.setRejected(why, n, e.user.mustTell(at), until)
 	}
-	return n == Silence
+	return why == ""
 }
 
-// copyTime returns how much of its page's limits the event's copies take, as far as
-// their recipients are known. Those of a user who is in no room are not: a message
-// takes one copy at least, or one who owes could leave its room and write again.
-func (e *eventTx) copyTime() (texts, media time.Duration) {
-	if e.ev.Time == nil || !e.ev.IsMessage() {
-		return 0, 0
-	}
-	n := len(e.relay)
+// copies returns the number of a message's copies that are charged at first. Those of a user
+// who is in no room are not known: a message takes one copy at least, or one who owes could
+// leave its room and write again. The page is pressed if those of a full room would press it.
+func (e *eventTx) copies() int {
 	if e.in.Number == 0 {
-		n = max(1, n)
+		return max(1, len(e.relay))
 	}
-	return e.ev.Time(n)
+	return len(e.relay)
 }
 
 // lines returns how much of its page's limits so many other texts take.
@@ -330,13 +342,11 @@ func (e *eventTx) pay(texts, media time.Duration) bool {
 
 // owe is pay for costs that cannot be rejected.
 func (e *eventTx) owe(texts, media time.Duration) {
-	c := e.s.cfg.newCharge(texts, media)
-	c.events = 0
-	e.user.charge(e.user.lastInbound, c)
+	e.user.owe(e.user.lastInbound, e.s.cfg.newCharge(texts, media))
 }
 
-func (e *eventTx) setRejected(n Notice, tell bool, until int64) {
-	e.res.Rejected, e.res.Subject = true, ""
+func (e *eventTx) setRejected(why Rejection, n Notice, tell bool, until int64) {
+	e.res.Rejected, e.res.Why, e.res.Subject = true, why, ""
 	if tell {
 		e.res.Notice, e.res.Until = n, untilTime(until)
 	}

@@ -152,7 +152,8 @@ func TestReport(t *testing.T) {
 	})
 }
 
-// TestFlood checks an allowance of three events at once and one more every second.
+// TestFlood checks an allowance of three events at once and one more every second. The user
+// is told at most once a minute.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -163,7 +164,7 @@ func TestFlood(t *testing.T) {
 			want  Notice
 		}{
 			{0, "bc", Silence},
-			{0, "", Flooding}, // the user is told once
+			{0, "", Flooding},
 			{0, "", Silence},
 			{999 * time.Millisecond, "", Silence},
 			{time.Second, "bc", Silence}, // one more, but the allowance is not full yet
@@ -171,13 +172,17 @@ func TestFlood(t *testing.T) {
 			{4 * time.Second, "bc", Silence}, // the allowance is full: three again
 			{4 * time.Second, "bc", Silence},
 			{4 * time.Second, "bc", Silence},
-			{4 * time.Second, "", Flooding},
+			{4 * time.Second, "", Silence}, // told less than a minute ago
+			{time.Minute, "bc", Silence},
+			{time.Minute, "bc", Silence},
+			{time.Minute, "bc", Silence},
+			{time.Minute, "", Flooding},
 		} {
 			ev := Event{User: "a", At: noon.Add(step.after)}
 			ev.ID = step.after.String() + time.Now().String()
 			got := receive(t, s, ev)
-			if relay := strings.Join(got.Relay, ""); relay != step.relay || got.Notice != step.want || got.Rejected != (relay == "") {
-				t.Errorf("message after %v goes to %q, %q, rejected %v, want %q, %q", step.after, relay, got.Notice, got.Rejected, step.relay, step.want)
+			if relay := strings.Join(got.Relay, ""); relay != step.relay || got.Notice != step.want || got.Rejected != (relay == "") || got.Rejected != (got.Why == Flood) {
+				t.Errorf("message after %v goes to %q, %q, rejected %v by %q, want %q, %q", step.after, relay, got.Notice, got.Rejected, got.Why, step.relay, step.want)
 			}
 			if until := ev.At.Add(3 * time.Second); step.want == Flooding && !got.Until.Equal(until) {
 				t.Errorf("flood after %v lasts until %v, want %v", step.after, got.Until, until)
@@ -213,17 +218,17 @@ func TestShare(t *testing.T) {
 			{3 * time.Second, 165 * time.Millisecond, 0, Silence, true},                          // told once
 			{3200 * time.Millisecond, 165 * time.Millisecond, 0, Silence, false},                 // 9.9 s − 3.2 s + 3.3 s
 			{3200 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, Silence, false}, // a voice message to 99
-			{3200 * time.Millisecond, time.Microsecond, 50 * time.Millisecond, FloodingMedia, true},
-			{102100 * time.Millisecond, 165 * time.Millisecond, 0, Silence, false}, // texts go on
-			{102100 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, Silence, true},
+			{3200 * time.Millisecond, time.Microsecond, 50 * time.Millisecond, Silence, true},    // told of texts a moment ago
+			{102100 * time.Millisecond, 165 * time.Millisecond, 0, Silence, false},               // texts go on
+			{102100 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, FloodingMedia, true},
 			{102200 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, Silence, false}, // 99 s later
-			{102200 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, FloodingMedia, true},
+			{102200 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, Silence, true},
 		} {
 			ev := event(step.after, "a")
 			ev.Time = func(copies int) (time.Duration, time.Duration) {
 				return time.Duration(copies) * step.texts, time.Duration(copies) * step.media
 			}
-			if got := receive(t, s, ev); got.Notice != step.want || got.Rejected != step.rejected {
+			if got := receive(t, s, ev); got.Notice != step.want || got.Rejected != step.rejected || got.Rejected != (got.Why == Share) {
 				t.Errorf("message %d after %v: %q, rejected %v, want %q, %v", n, step.after, got.Notice, got.Rejected, step.want, step.rejected)
 			}
 		}

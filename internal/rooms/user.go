@@ -22,7 +22,7 @@ type user struct {
 	banTold      int64 // 1: the user has been told of its ban
 	events       allowance
 	texts, media allowance // its shares of the page's limits
-	floodTold    int64     // a bit for each of the three: the user has been told that it is used up
+	floodTold    int64     // when the user was last told that one of the three is used up
 	windowClosed *int64
 	failingUntil int64 // gets no copies before
 	leftAt       int64 // when it left by its own wish; its events from before bring it into no room
@@ -101,71 +101,101 @@ func (u *user) checkBan(at int64) (banned, tell bool) {
 	return true, tell
 }
 
+// tellEvery is the interval between two notices to a user that an event was refused.
+const tellEvery = time.Minute
+
 // allowance is a user's budget, which comes back over FloodPeriod: a token bucket, kept
-// as the moment when it is full again (the generic cell rate algorithm, GCRA). What
-// costs more than all of it is taken when it is full, and then leaves a debt.
+// as the moment when it is full again (the generic cell rate algorithm, GCRA).
 type allowance int64
 
 // takes returns whether there is enough for a cost at that time. All are
-// milliseconds, of which size are in a full one.
-func (a allowance) takes(at, cost, size int64) bool {
-	return cost == 0 || int64(a) <= at || int64(a)+cost <= at+size
+// milliseconds, of which size are in a full one. A full one takes a cost of least also
+// if that is more than size, and then leaves a debt.
+func (a allowance) takes(at, cost, size, least int64) bool {
+	return cost == 0 || int64(a) <= at && cost <= least || max(int64(a), at)+cost <= at+size
 }
 
-// charge takes a cost.
-func (a *allowance) charge(at, cost int64) {
-	if cost > 0 {
+// charge takes a cost. If there is not enough, and some is gone, it leaves nothing and no
+// debt: the page was not pressed, so nobody had to wait.
+func (a *allowance) charge(at, cost, size int64) {
+	if !a.takes(at, cost, size, never) {
+		*a = max(*a, allowance(at+size))
+	} else if cost > 0 {
 		*a = allowance(max(int64(*a), at) + cost)
 	}
 }
 
 // charge is the cost of an event in its user's allowances, in milliseconds.
-type charge struct{ events, texts, media int64 }
+type charge struct {
+	events, texts, media int64
+	least                int64 // of texts, that a full allowance takes in any case
+
+	pressTexts, pressMedia time.Duration // of the page's limits, by which it is pressed or not
+}
 
 // newCharge returns what an event costs that takes so much of its page's limits.
 func (c Config) newCharge(texts, media time.Duration) (ch charge) {
+	ch.least = never
 	if c.FloodLimit > 0 {
 		ch.events = max(1, c.FloodPeriod.Milliseconds()/int64(c.FloodLimit))
 	}
-	if c.FloodShare > 0 {
-		ch.texts = texts.Milliseconds() * 100 / int64(c.FloodShare)
-		ch.media = media.Milliseconds() * 100 / int64(c.FloodShare)
-	}
+	ch.texts, ch.media = c.shareOf(texts), c.shareOf(media)
+	ch.pressTexts, ch.pressMedia = texts, media
 	return ch
 }
 
-// take takes the cost of an event from all allowances, or from none. Of an allowance
-// that is used up it returns the notice for the user, the time when it is full again, and
-// whether the user must be told, which it notes. The user is told of each only once until that was
-// full again.
-func (u *user) take(at, size int64, c charge) (n Notice, until int64, tell bool) {
-	for i, a := range []struct {
-		*allowance
-		cost  int64
-		flood Notice
-	}{
-		{&u.events, c.events, Flooding}, {&u.texts, c.texts, FloodingTexts}, {&u.media, c.media, FloodingMedia},
-	} {
-		bit := int64(1) << i
-		if int64(*a.allowance) <= at {
-			u.floodTold &^= bit
-		}
-		if n == Silence && !a.takes(at, a.cost, size) {
-			n, until, tell = a.flood, int64(*a.allowance), u.floodTold&bit == 0
-			u.floodTold |= bit
-		}
+// shareOf returns the cost of a part of a page's limit.
+func (c Config) shareOf(d time.Duration) int64 {
+	if c.FloodShare == 0 {
+		return 0
 	}
-	if n == Silence {
-		u.charge(at, c)
-	}
-	return n, until, tell
+	return d.Milliseconds() * 100 / int64(c.FloodShare)
 }
 
-// charge takes the cost of an event from all allowances.
-func (u *user) charge(at int64, c charge) {
-	u.events.charge(at, c.events)
-	u.texts.charge(at, c.texts)
-	u.media.charge(at, c.media)
+// take takes the cost of an event from all allowances, or from none. That of a limit refuses
+// nothing unless the page is pressed. Of an allowance that refuses the event take returns the
+// reason, the notice for the user, and the time when it is full again.
+func (u *user) take(at, size int64, c charge, textsPressed, mediaPressed bool) (why Rejection, n Notice, until int64) {
+	for _, a := range []struct {
+		allowance
+		cost, least int64
+		refuses     bool
+		why         Rejection
+		flood       Notice
+	}{
+		{u.events, c.events, never, true, Flood, Flooding},
+		{u.texts, c.texts, c.least, textsPressed, Share, FloodingTexts},
+		{u.media, c.media, never, mediaPressed, Share, FloodingMedia},
+	} {
+		if a.refuses && !a.takes(at, a.cost, size, a.least) {
+			return a.why, a.flood, int64(a.allowance)
+		}
+	}
+	u.events.charge(at, c.events, size)
+	u.texts.charge(at, c.texts, size)
+	u.media.charge(at, c.media, size)
+	return "", Silence, 0
+}
+
+// owe takes the cost of what cannot be refused.
+func (u *user) owe(at int64, c charge) {
+	for _, a := range []struct {
+		*allowance
+		cost int64
+	}{{&u.texts, c.texts}, {&u.media, c.media}} {
+		if a.cost > 0 {
+			*a.allowance = allowance(max(int64(*a.allowance), at) + a.cost)
+		}
+	}
+}
+
+// mustTell reports whether the user is told that an event is refused, and notes that.
+func (u *user) mustTell(at int64) bool {
+	if at-u.floodTold < tellEvery.Milliseconds() {
+		return false
+	}
+	u.floodTold = at
+	return true
 }
 
 // untilTime returns a moment of a row as a time, zero for never.
