@@ -31,7 +31,7 @@ func TestFreshWithin(t *testing.T) {
 		}
 		t.Run(fresh.String(), func(t *testing.T) {
 			t.Parallel()
-			inTogetherWith(t, fresh, 1, map[string]int{"p": 500}, func(g *together) {
+			inTogetherWith(t, togetherConfig{fresh: fresh, join: 1}, map[string]int{"p": 500}, func(g *together) {
 				const normal, ten = 400 * time.Millisecond, 33 * time.Millisecond // 250 and 3,000 copies/s
 				phase := func(d, every time.Duration) (events []string) {
 					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(every) {
@@ -83,7 +83,7 @@ func TestPausedIsNotLate(t *testing.T) {
 	for _, trouble := range []string{"paused", "down"} {
 		t.Run(trouble, func(t *testing.T) {
 			t.Parallel()
-			inTogetherWith(t, 2*time.Second, 1, map[string]int{"p": 200}, func(g *together) {
+			inTogetherWith(t, togetherConfig{fresh: 2 * time.Second, join: 1}, map[string]int{"p": 200}, func(g *together) {
 				time.Sleep(3 * time.Minute) // what they wrote when they came
 				write := func(n int) (events []string) {
 					for range n {

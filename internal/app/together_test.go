@@ -19,6 +19,7 @@ import (
 	"chatclub/internal/core"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/memory/memorytest"
@@ -32,6 +33,7 @@ type together struct {
 	t           *testing.T
 	broker      *memory.Broker
 	dispatchers []*dispatch.Dispatcher
+	book        *orders.Book
 	events      int
 
 	mu       sync.Mutex
@@ -82,25 +84,42 @@ func (g *together) Send(_ context.Context, o message.Outbound) sender.Result {
 // on pages of these names.
 func inTogether(t *testing.T, members map[string]int, test func(g *together)) {
 	t.Helper()
-	inTogetherWith(t, 0, 0, members, test)
+	inTogetherWith(t, togetherConfig{}, members, test)
 }
 
-// inTogetherWith does it with core's FreshWithin and the dispatchers' JoinTexts.
-func inTogetherWith(t *testing.T, fresh time.Duration, join int, members map[string]int, test func(g *together)) {
+// togetherConfig is how core and the dispatchers are configured beside their defaults.
+type togetherConfig struct {
+	fresh  time.Duration             // core's FreshWithin
+	join   int                       // the dispatchers' JoinTexts
+	share  int                       // core's FloodShare; 0: none
+	limits map[string]message.Limits // that pages have of their own, in the pages file
+}
+
+// of returns the limits of a page for its dispatcher.
+func (c togetherConfig) of(page string) message.Limits { return c.limits[page].Or(togetherLimits) }
+
+// togetherLimits are those of pages without their own.
+var togetherLimits = message.Limits{Text: 300, Media: 10}
+
+// inTogetherWith does it with another configuration.
+func inTogetherWith(t *testing.T, cfg togetherConfig, members map[string]int, test func(g *together)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := &together{
-			t: t, broker: memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16}), random: rand.New(rand.NewPCG(1, 2)),
+			t: t, broker: memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16}), random: rand.New(rand.NewPCG(1, 2)), book: orders.NewBook(),
 			accepted: make(map[string]int), waits: make(map[string]time.Duration),
 		}
-		store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:"})
+		store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:", FloodShare: cfg.share})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		log := slog.New(slog.DiscardHandler)
-		c, err := core.New(core.Config{Broker: g.broker, Store: store, Registerer: prometheus.NewRegistry(), Log: log, FreshWithin: fresh})
+		c, err := core.New(core.Config{
+			Broker: g.broker, Store: store, Registerer: prometheus.NewRegistry(), Log: log, FreshWithin: cfg.fresh,
+			Limits: core.NewLimits(togetherLimits, g.book.Limits), NoShare: cfg.share == 0,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,10 +128,15 @@ func inTogetherWith(t *testing.T, fresh time.Duration, join int, members map[str
 				t.Errorf("core: %v", err)
 			}
 		})
+		running.Go(func() {
+			if err := g.book.Follow(ctx, g.broker, log, func(orders.Order) {}); err != nil {
+				t.Errorf("orders: %v", err)
+			}
+		})
 		for range 2 {
 			d, err := dispatch.New(dispatch.Config{
-				Broker: g.broker, Sender: g, Limits: func(string) message.Limits { return message.Limits{Text: 300, Media: 10} }, Log: log, Registerer: prometheus.NewRegistry(),
-				MaxInFlight: 4096, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: 20 * time.Second, Random: func() float64 { return 0.5 }, JoinTexts: join,
+				Broker: g.broker, Sender: g, Limits: cfg.of, Log: log, Registerer: prometheus.NewRegistry(),
+				MaxInFlight: 4096, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: 20 * time.Second, Random: func() float64 { return 0.5 }, JoinTexts: cfg.join,
 			})
 			if err != nil {
 				t.Fatal(err)
