@@ -19,7 +19,7 @@ type DispatcherSettings struct {
 	PagesFile         string         `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id, and limits of its own where it has any; read again when it changes."`
 	GraphURL          string         `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
 	AppSecret         service.Secret `env:"APP_SECRET" doc:"The app's secret, with which each call carries an appsecret_proof; empty: none, which an app may refuse."`
-	Prefetch          int            `env:"PREFETCH" envDefault:"2048" doc:"Messages of one partition held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
+	Prefetch          int            `env:"PREFETCH" envDefault:"2048" doc:"Messages of one partition held at most, in flight or waiting, 64 at least: with fewer, pages that share a lane lose their order. Lanes have LANE_PREFETCH each."`
 	MaxInFlight       int            `env:"MAX_IN_FLIGHT" envDefault:"4096" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each). Each takes a connection and some 50 KiB."`
 	LanePrefetch      int            `env:"LANE_PREFETCH" envDefault:"8192" doc:"Messages of one lane held at most: what waits here for one recipient can be joined."`
 	JoinTexts         int            `env:"JOIN_TEXTS" envDefault:"8" doc:"Texts to one recipient that had to wait and go out as one message, a line each, at most; 1: each has its own."`

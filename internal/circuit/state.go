@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"chatclub/internal/message"
 )
 
 // IsOpen reports whether the API as a whole takes no calls.
@@ -15,6 +17,21 @@ func (s *Circuits) IsOpen() bool {
 func (s *Circuits) IsSick(name string) bool {
 	p := s.pages[name]
 	return p != nil && p.own[0].open
+}
+
+// Until returns when a message that waits for a circuit may probe; zero: when the probe under
+// way has ended, or no circuit holds it.
+func (s *Circuits) Until(o *message.Outbound) (until time.Time) {
+	p := s.pages[o.Page]
+	for scope := API; p != nil && scope <= Block; scope++ {
+		if k, _ := s.circuit(p, scope); k.open {
+			if k.probe != nil || k.strange != nil {
+				return time.Time{}
+			}
+			until = later(until, k.until)
+		}
+	}
+	return until
 }
 
 // IsJudged reports whether a page, or its right to send, is judged.

@@ -50,6 +50,8 @@ type PageStatus struct {
 	Limit    float64    `json:"limit"`             // calls per second, by an order, the pages file or the settings
 	Pace     float64    `json:"pace"`              // calls per second
 	Waiting  int        `json:"waiting"`           // messages in this replica's hands and in no call
+	Reason   Reason     `json:"reason,omitempty"`  // why the first of them waits; empty: none does for longer than a moment
+	Until    time.Time  `json:"until,omitzero"`    // when that ends by itself; missing: when what they wait for happens
 	Oldest   float64    `json:"oldest"`            // age in seconds of the first of them that may be sent
 	InFlight int        `json:"in_flight"`         // calls
 	Arrived  int64      `json:"arrived"`           // messages
@@ -125,7 +127,7 @@ func (e *engine) status() Status {
 	now := e.Now()
 	return Status{
 		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.circuits.IsOpen(), Partitions: e.claims.owned(now),
-		Suspended: e.suspended(), Paused: e.paused(now), Pages: e.pages.status(now),
+		Suspended: e.suspended(), Paused: e.paused(now), Pages: e.pageStatus(now),
 	}
 }
 
@@ -139,7 +141,8 @@ func (e *engine) suspended() []SuspendedPage {
 }
 
 // status is that of each page and class that something happened to lately.
-func (p *pages) status(now time.Time) []PageStatus {
+func (e *engine) pageStatus(now time.Time) []PageStatus {
+	p := e.pages
 	list := make([]PageStatus, 0, len(p.traffic))
 	for k, t := range p.traffic {
 		v := p.gate.View(k)
@@ -152,6 +155,9 @@ func (p *pages) status(now time.Time) []PageStatus {
 				s.Lanes = []string{l.spill.lane.source.queue}
 			}
 			s.Waiting = l.waiting + len(l.aside)
+			if w := e.why(l, now); s.Waiting > 0 {
+				s.Reason, s.Until = w.reason, w.until
+			}
 			if len(l.ready) > 0 {
 				s.Oldest = l.ready[0].msgs[0].out.Age(now).Seconds()
 			}

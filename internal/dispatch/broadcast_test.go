@@ -60,7 +60,7 @@ func TestBroadcastWaitsForConversations(t *testing.T) {
 func TestBroadcastAlone(t *testing.T) {
 	t.Parallel()
 	for _, calls := range []int{2, 64} {
-		inBubble(t, 1, func(c *Config) { c.MaxInFlight, c.Prefetch = calls, 8 }, func(t *testing.T, r *rig) {
+		inBubble(t, 1, func(c *Config) { c.MaxInFlight, c.Prefetch = calls, 64 }, func(t *testing.T, r *rig) {
 			r.broadcast("page0", time.Hour, guests("b", 100)...)
 			r.sleep(3 * time.Minute)
 			r.checkSentOnce()

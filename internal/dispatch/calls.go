@@ -100,7 +100,7 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	c := &call{recipient: r, permit: p, began: now}
 	var n int
 	c.out, n = e.calls.join(r, now)
-	r.busy = true
+	r.busy, r.calling = true, true
 	c.msgs = r.take(n)
 	c.circuit = e.circuits.Begin(now, &c.msgs[0].out)
 	api, permission := e.circuits.Probes(c.circuit)
@@ -116,9 +116,11 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	e.standing.calling(now)
 	e.calls.inFlight++
 	l.inFlight++
+	l.progress = now
 	for _, m := range c.msgs {
 		m.state = isCalling
 		m.source.inFlight++
+		l.countCall(m, +1)
 	}
 	e.calls.start(c)
 }
@@ -167,7 +169,9 @@ func (e *engine) ended(c *call) {
 	l := c.recipient.line
 	e.calls.inFlight--
 	l.inFlight--
+	l.progress, c.recipient.calling = now, false
 	for _, m := range c.msgs {
+		l.countCall(m, -1)
 		if m.state == isCalling {
 			m.state = isWaiting
 		}
@@ -212,22 +216,29 @@ func (e *engine) takeHints(now time.Time, c *call, d disposition) {
 	}
 }
 
-// giveTurns tries the lines that waited for a call to end, in turn: one
-// message each, so that no page takes every call.
+// giveTurns tries the lines that waited for a call to end, in turn: one call each, so that no
+// page takes every call, and round until all that are free are used.
 func (e *engine) giveTurns() {
 	now := e.Now()
-	for range len(e.calls.turns) {
-		if e.calls.inFlight >= e.calls.limit.Limit() || e.ending {
-			return
+	for made := true; made; {
+		made = false
+		for range len(e.calls.turns) {
+			if e.calls.inFlight >= e.calls.limit.Limit() || e.ending {
+				return
+			}
+			l := e.calls.turns[0]
+			e.calls.turns[0] = nil
+			e.calls.turns = e.calls.turns[1:]
+			l.inTurn = false
+			was := e.calls.inFlight
+			for e.calls.inFlight == was && e.step(l, now) { // what needs no call costs no turn
+			}
+			if e.calls.inFlight > was && len(l.ready) > 0 {
+				e.calls.awaitTurn(l)
+				made = true
+			}
+			e.pages.tidy(l)
 		}
-		l := e.calls.turns[0]
-		e.calls.turns[0] = nil
-		e.calls.turns = e.calls.turns[1:]
-		l.inTurn = false
-		if e.step(l, now) && len(l.ready) > 0 {
-			e.calls.awaitTurn(l)
-		}
-		e.pages.tidy(l)
 	}
 }
 

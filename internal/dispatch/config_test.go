@@ -21,7 +21,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Broker must be set", "Sender must be set", "Limits must be set", "Log must be set", "Registerer must be set",
-		"Prefetch must be at least 8", "LanePrefetch must be at least 512", "MaxInFlight must be at least 2",
+		"Prefetch must be at least 64", "LanePrefetch must be at least 512", "MaxInFlight must be at least 2",
 		"JoinTexts must be at least 1", "MaxAttempts must be at least 1", "MessageTTL must be at least", "ShutdownTimeout must be at least",
 		"Latency.Target must be at least 0",
 	} {

@@ -30,6 +30,7 @@ type action struct {
 	do     do
 	reason message.Reason // of bury
 	wait   time.Duration  // of wait, when time alone changes the answer
+	why    Reason         // of wait and rotate
 	judged bool           // a circuit has the page wait: another message may probe for it
 }
 
@@ -47,7 +48,7 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 	case !m.delivery.Live():
 		return action{do: drop}
 	case e.Broker.IsSilent():
-		return action{wait: silentPause}
+		return action{wait: silentPause, why: WaitsForBroker}
 	case e.calls.sent.has(m):
 		return action{do: repeat}
 	case e.isLate(m, now):
@@ -57,9 +58,9 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 	case m.noToken && e.tokenless.isOver(m, now):
 		return action{do: bury, reason: message.ReasonPageStopped}
 	case m.noToken:
-		return action{wait: sortEvery}
+		return action{wait: sortEvery, why: WaitsForPermission}
 	case paused:
-		return action{wait: pauseLeft}
+		return action{wait: pauseLeft, why: WaitsForResume}
 	case hold == circuit.Dead && by == circuit.Person:
 		return action{do: bury, reason: message.ReasonFailing}
 	case hold == circuit.Dead && by == circuit.Event:
@@ -67,13 +68,11 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 	case hold == circuit.Dead:
 		return action{do: bury, reason: message.ReasonPageStopped}
 	case l.awaitsLane(m) && !e.pages.passes(l, m, now):
-		return action{}
-	case !l.wakeAt.IsZero() && l.wakeAt.After(now):
-		return action{}
+		return action{why: WaitsForHandover}
 	case e.calls.full(l, partOfOthers), e.calls.full(l, partInExcess) && e.gate.InExcess(l.key):
-		return action{do: rotate}
+		return action{do: rotate, why: WaitsForCalls}
 	case hold == circuit.Wait:
-		return action{wait: left, judged: true}
+		return action{wait: left, why: reasonOfCircuit(by), judged: true}
 	}
 	return action{do: offer, judged: e.circuits.IsJudged(l.key.Page)}
 }
@@ -149,8 +148,13 @@ func (p *pages) isShut(k excess.Key, now time.Time) bool {
 	return paused || k.Page == noToken || p.circuits.IsShut(now, k.Page) || p.gate.ShutFor(now, k) > shutTime
 }
 
+// holds returns the number of messages that a page holds of its partition, those in calls
+// included: no others can be delivered in their place.
+func (l *line) holds() int { return l.fromPartition + l.calling }
+
 // mustOverflow reports whether the messages of a page that wait go to its lane: because
-// the page has one, because more wait than the partition has room for, or because the page
+// the page has one, because more wait than the partition has room for, because the
+// partition is nearly full and the page holds a part of it, or because the page
 // takes no calls for longer than a second. If the API takes none nothing has to make room:
 // the neighbours cannot be sent to either.
 func (p *pages) mustOverflow(l *line, now time.Time) bool {
@@ -159,7 +163,8 @@ func (p *pages) mustOverflow(l *line, now time.Time) bool {
 		return false
 	}
 	s := m.source
-	full := l.fromPartition > s.free() && (l.fromPartition > s.prefetch/smallPart || p.isShut(l.key, now))
+	full := l.fromPartition > s.free() && (l.fromPartition > s.prefetch/smallPart || p.isShut(l.key, now)) ||
+		s.free() < s.prefetch/leastFree && l.holds() > s.prefetch/smallPart
 	switch l.state(s.claim) {
 	case claiming:
 		return false
@@ -171,6 +176,10 @@ func (p *pages) mustOverflow(l *line, now time.Time) bool {
 	}
 	return !p.circuits.IsOpen() && (full || l.fromPartition > p.sickRoom() && p.isShut(l.key, now))
 }
+
+// leastFree divides a partition's prefetch: so much of it is kept for pages that hold little,
+// while pages that hold more go to their lanes.
+const leastFree = 8
 
 // smallPart divides a partition's prefetch. A page with fewer messages than that part is not
 // the one that fills it, and stays; but many that take no calls may fill it together. So much

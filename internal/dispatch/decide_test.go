@@ -82,33 +82,32 @@ func TestDecide(t *testing.T) {
 		apply func(b *bench)
 		want  action
 	}
-	wait := func(d time.Duration) action { return action{wait: d} }
-	judged := func(d time.Duration) action { return action{wait: d, judged: true} }
+	wait := func(d time.Duration, why Reason) action { return action{wait: d, why: why} }
+	judged := func(d time.Duration, why Reason) action { return action{wait: d, why: why, judged: true} }
 	conditions := []condition{
 		{"not ours", func(b *bench) { b.s.sub.Close() }, action{do: drop}},
-		{"broker is silent", func(b *bench) { b.Broker = silentBroker{b.Broker} }, wait(silentPause)},
+		{"broker is silent", func(b *bench) { b.Broker = silentBroker{b.Broker} }, wait(silentPause, WaitsForBroker)},
 		{"sent before", func(b *bench) { b.calls.sent.add(b.m, b.now) }, action{do: repeat}},
 		{"too old", func(b *bench) { b.m.out.Time -= time.Hour.Milliseconds() + 1 }, action{do: bury, reason: message.ReasonExpired}},
 		{"page is paused", func(b *bench) {
 			b.orders.Apply(orders.Order{Kind: orders.Pause, Page: "p", Time: b.now.UnixMilli(), Until: b.now.Add(time.Hour).UnixMilli()})
-		}, wait(time.Hour)},
+		}, wait(time.Hour, WaitsForResume)},
 		{"recipient fails", func(b *bench) {
 			for range b.MaxAttempts {
 				b.ended("p", "u", circuit.Bad)
 			}
 		}, action{do: bury, reason: message.ReasonFailing}},
 		{"page is suspended", func(b *bench) { suspend(b) }, action{do: bury, reason: message.ReasonPageStopped}},
-		{"a lane is not known yet", func(b *bench) { b.s.claim.sources = append(b.s.claim.sources, &source{}) }, action{}},
-		{"its page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, action{}},
-		{"page's pace", func(b *bench) { b.l.wakeAt = b.now.Add(time.Second) }, action{}},
-		{"every call is taken", func(b *bench) { b.calls.inFlight = 64 }, action{do: rotate}},
-		{"page's token is refused", func(b *bench) { refuse(b) }, judged(250 * time.Millisecond)},
+		{"a lane is not known yet", func(b *bench) { b.s.claim.sources = append(b.s.claim.sources, &source{}) }, action{why: WaitsForHandover}},
+		{"its page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, action{why: WaitsForHandover}},
+		{"every call is taken", func(b *bench) { b.calls.inFlight = 64 }, action{do: rotate, why: WaitsForCalls}},
+		{"page's token is refused", func(b *bench) { refuse(b) }, judged(250*time.Millisecond, WaitsForPermission)},
 		{"API is down", func(b *bench) {
 			openAPI(b)
-		}, judged(time.Second)},
+		}, judged(time.Second, WaitsForApp)},
 		{"page is sick", func(b *bench) {
 			openPage(b)
-		}, judged(250 * time.Millisecond)},
+		}, judged(250*time.Millisecond, WaitsForPage)},
 		{"nothing", func(*bench) {}, action{do: offer}},
 	}
 	for i, c := range conditions {

@@ -76,11 +76,12 @@ type Config struct {
 	Tracer *tracing.Tracer // nil: no traces
 }
 
-// The least values. A partition holds two pages and what one of them has in calls, a lane
-// a second of a page's limit, so that it can be used. One call is beside that of a page
+// The least values. A partition holds some pages and what one of them has in calls: with fewer
+// messages pages that share a lane lost their order. A lane holds a second of a page's limit,
+// so that it can be used. One call is beside that of a page
 // that hangs.
 const (
-	MinPrefetch     = 8
+	MinPrefetch     = 64
 	MinLanePrefetch = 512
 	MinInFlight     = 2
 )

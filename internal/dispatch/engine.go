@@ -164,6 +164,7 @@ func (e *engine) tick() {
 	e.logChanges(e.circuits.Check(now), "", errors.New("it does not answer"))
 	e.askAbout(e.circuits.Suspects(now))
 	e.standing.check(now)
+	e.watch(now)
 	e.claims.check(now)
 	e.gate.Sweep(now)
 	e.pages.sweepTraffic(now)

@@ -103,6 +103,9 @@ func (e *engine) step(l *line, now time.Time) bool {
 	}
 	r := l.ready[0]
 	a := e.decide(l, r.msgs[0], now)
+	if l.wakeAt.After(now) && (a.do == offer || a.do == rotate || a.judged) {
+		return false // no use to try before
+	}
 	if a.judged && len(l.ready) > 1 {
 		r, a = e.probe(l, now)
 	}

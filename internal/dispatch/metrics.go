@@ -16,6 +16,8 @@ type metrics struct {
 	givenUp        map[string]prometheus.Counter // partitions, by the reason
 	age, paceError prometheus.Histogram
 	queueAge       map[string]prometheus.Observer // by where messages are taken from
+	waiting        map[Reason]prometheus.Gauge
+	unexplained    prometheus.Counter
 }
 
 // messageCounters count messages. Each that is taken ends as exactly one of the others, or
@@ -115,12 +117,18 @@ func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics
 			paused:     set.Gauge("pages_paused", "Pages that operators have paused: their messages wait. Every dispatcher counts all."),
 			failing:    set.Gauge("recipients_failing", "Recipients whose messages failed lately."),
 		},
-		givenUp: metric.Counters(set.CounterVec("given_up_total", "Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop.", "reason"),
-			"held", "outranked", "paused", "rank", "silent", "stop"),
-		age: set.Histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
+		givenUp: metric.Counters(set.CounterVec("given_up_total", "Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop, because something waited without a reason that holds.", "reason"),
+			"held", "outranked", "paused", "rank", "silent", "stop", "unexplained"),
+		unexplained: set.Counter("unexplained_total", "Pages and classes whose messages waited for 10 s without a reason that holds: an error in this program."),
+		age:         set.Histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
 		paceError: set.Histogram("pace_error_seconds", "How late a call was made that had to wait, against the moment at which its page's pace allowed it.",
 			prometheus.ExponentialBuckets(0.0001, 4, 9)), // 0.1 ms to 6.6 s
 		queueAge: make(map[string]prometheus.Observer),
+		waiting:  make(map[Reason]prometheus.Gauge),
+	}
+	waiting := set.GaugeVec("waiting", "Messages in this replica's hands and in no call, by what their page's first one waits for.", "reason")
+	for _, r := range reasons() {
+		m.waiting[r] = waiting.WithLabelValues(string(r))
 	}
 	queueAge := set.HistogramVec("queue_age_seconds", "Time from the event at Messenger until its copy was taken from a queue.", "queue", ages())
 	for _, name := range []string{fromPartition, fromLane, fromAll} {

@@ -82,7 +82,7 @@ chatclub_dispatch_dead_total{reason="window_closed"} 1
 # HELP chatclub_dispatch_delayed_total Messages moved to a retry queue, from which they come back.
 # TYPE chatclub_dispatch_delayed_total counter
 chatclub_dispatch_delayed_total 2
-# HELP chatclub_dispatch_given_up_total Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop.
+# HELP chatclub_dispatch_given_up_total Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop, because something waited without a reason that holds.
 # TYPE chatclub_dispatch_given_up_total counter
 chatclub_dispatch_given_up_total{reason="held"} 0
 chatclub_dispatch_given_up_total{reason="outranked"} 0
@@ -90,6 +90,7 @@ chatclub_dispatch_given_up_total{reason="paused"} 0
 chatclub_dispatch_given_up_total{reason="rank"} 0
 chatclub_dispatch_given_up_total{reason="silent"} 0
 chatclub_dispatch_given_up_total{reason="stop"} 0
+chatclub_dispatch_given_up_total{reason="unexplained"} 0
 # HELP chatclub_dispatch_held Messages in hand: in calls, waiting, or on their way to another queue.
 # TYPE chatclub_dispatch_held gauge
 chatclub_dispatch_held 0

@@ -23,7 +23,7 @@ func TestReplicasThatDie(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(uint64(seed), 3))
 				r.latency = longTailed(rand.New(rand.NewPCG(uint64(seed), 4)), 40*time.Millisecond, 200*time.Millisecond)
 				r.limits = func(string, message.Class) int { return 300 }
-				small := func(c *Config) { c.Prefetch = 32 }
+				small := func(c *Config) { c.Prefetch = 64 }
 				pages := r.peers(3)
 				dying := map[string]float64{ // how likely at each operation
 					"marker": 0.01, "publish": 0.0005,
@@ -110,7 +110,7 @@ func TestDeathAtEachStep(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t)
-					small := func(c *Config) { c.Prefetch = 32 }
+					small := func(c *Config) { c.Prefetch = 64 }
 					r.start(1, small)
 					first := r.replicas[0]
 					seen := 0
@@ -153,7 +153,7 @@ func TestHandOversAtRandom(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(uint64(seed), 6))
-			small := func(c *Config) { c.Prefetch = 32 }
+			small := func(c *Config) { c.Prefetch = 64 }
 			inBubble(t, 2, small, func(t *testing.T, r *rig) {
 				latency := []time.Duration{40 * time.Millisecond, 700 * time.Millisecond, 2900 * time.Millisecond}[seed%3]
 				r.latency = func(message.Outbound) time.Duration { return latency }

@@ -77,7 +77,7 @@ func TestTriedOfAPausedPage(t *testing.T) {
 func TestInCallsWhenShut(t *testing.T) {
 	t.Parallel()
 	for _, o := range []sender.Outcome{sender.PageThrottled, sender.PageStopped} {
-		for _, prefetch := range []int{8, 64, 512} {
+		for _, prefetch := range []int{64, 512} {
 			t.Run(fmt.Sprint(o, prefetch), func(t *testing.T) {
 				t.Parallel()
 				inBubble(t, 1, func(c *Config) { c.Prefetch = prefetch }, func(t *testing.T, r *rig) {

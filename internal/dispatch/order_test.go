@@ -29,7 +29,7 @@ func TestOrder(t *testing.T) {
 		{"one replica", 1, false, nil},
 		{"four replicas", 4, false, nil},
 		{"replicas that come and go", 3, true, nil},
-		{"small ones that come and go", 3, true, func(c *Config) { c.Prefetch, c.MaxInFlight = 16, 32 }},
+		{"small ones that come and go", 3, true, func(c *Config) { c.Prefetch, c.MaxInFlight = 64, 32 }},
 		{"nothing is joined", 2, true, func(c *Config) { c.JoinTexts = 1 }},
 	} {
 		for seed := range seeds(3) {

@@ -43,6 +43,9 @@ type line struct {
 	ready         recipients // those whose first message can be sent
 	waiting       int        // messages in recipients' lists
 	fromPartition int        // of them
+	calling       int        // messages from the partition that are in calls
+	progress      time.Time  // when a call began or ended last
+	kept          time.Time  // when there was a reason to wait last
 	answers       int        // of those the answers
 	inFlight      int        // calls
 	wakeAt        time.Time  // no use to try before; zero: none
@@ -198,6 +201,13 @@ func (l *line) count(m *held, n int) {
 		if m.isAnswer() {
 			l.answers += n
 		}
+	}
+}
+
+// countCall counts a message that is in a call (+1), or no longer (−1).
+func (l *line) countCall(m *held, n int) {
+	if m.source.lane == nil {
+		l.calling += n
 	}
 }
 

@@ -12,6 +12,8 @@ type recipient struct {
 	to        string
 	msgs      []*held
 	busy      bool      // a call is on its way, or its next try must wait
+	calling   bool      // a call is
+	next      time.Time // its next try; zero: it waits for none
 	awaits    time.Time // until then it is busy, because an earlier message is in a retry queue; zero: none is
 	notBefore time.Time // the limit for one person allows no call before
 	throttled int       // in a row
@@ -71,6 +73,7 @@ func (p *pages) proceedAt(r *recipient, at time.Time) {
 		r.proceed()
 		return
 	}
+	r.next = at
 	p.timers.add(at, func() {
 		r.proceed()
 		p.mark(r.line)
@@ -86,7 +89,7 @@ func (r *recipient) goBehind(p *pages) {
 
 // proceed says that the recipient's next message need not wait.
 func (r *recipient) proceed() {
-	r.busy = false
+	r.busy, r.next = false, time.Time{}
 	r.fix()
 }
 

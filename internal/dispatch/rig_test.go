@@ -137,6 +137,9 @@ func (r *rig) checkSum(p *replica) {
 	for _, n := range parts {
 		sum += n
 	}
+	if n := testutil.ToFloat64(m.unexplained); n > 0 {
+		r.t.Errorf("%v times messages waited without a reason that holds", n)
+	}
 	if taken := testutil.ToFloat64(m.taken); sum != taken {
 		r.t.Errorf("taken %v, but %v add up to %v", taken, parts, sum)
 	}

@@ -231,6 +231,7 @@ func (e *engine) sort(l *line, now time.Time) {
 		e.end(m, actions[m], now)
 	}
 	if len(list) > 0 {
+		l.progress = now
 		l.movable = slices.DeleteFunc(l.movable, func(m *held) bool { return !m.noToken })
 		e.pages.mark(l)
 	}

@@ -184,6 +184,16 @@ func (m *Map) EndHints(now time.Time, page string) (waited bool) {
 	return waited
 }
 
+// Next returns the time until a page's next call is allowed, as far as it is known now.
+func (m *Map) Next(now time.Time, k Key) time.Duration {
+	p := m.pages[k]
+	if p == nil || p.sends.epoch.IsZero() {
+		return 0
+	}
+	wait, _ := p.wait(now)
+	return wait
+}
+
 // Enter puts a page in excess: it has more messages than it may send.
 func (m *Map) Enter(now time.Time, k Key) {
 	if p := m.page(k); p.entered.IsZero() {

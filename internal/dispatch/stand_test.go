@@ -1,0 +1,192 @@
+package dispatch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/internal/aimd"
+	"chatclub/internal/message"
+)
+
+// slow has a platform answer as Messenger does, the same in each run.
+func (r *rig) slow() {
+	r.latency = longTailed(rand.New(rand.NewPCG(1, 2)), 700*time.Millisecond, 1900*time.Millisecond)
+}
+
+// A list is posted twice, or its deadlines pass, and another one waits behind it: what needs no
+// call uses up nobody's turn, and the other one is sent with all calls that there may be.
+func TestTurnsGoOn(t *testing.T) {
+	t.Parallel()
+	for _, calls := range []int{8, 16, 64, 256, 512} {
+		for _, kind := range []string{"repeated", "deadline"} {
+			t.Run(fmt.Sprint(calls, " calls, ", kind), func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, 1, func(c *Config) { c.MaxInFlight = calls }, func(t *testing.T, r *rig) {
+					r.know("page0")
+					r.slow()
+					const n = 400
+					list := func(prefix string) (list []message.Outbound) {
+						for i := range n {
+							o := r.copyOf("page0", message.ClassText, fmt.Sprint(prefix, i))
+							if kind == "deadline" && prefix == "a" {
+								o.Deadline = time.Now().Add(1500 * time.Millisecond).UnixMilli()
+							}
+							list = append(list, o)
+						}
+						return list
+					}
+					a := list("a")
+					r.publish(a...)
+					if kind == "repeated" {
+						r.publish(a...)
+					}
+					r.publish(list("b")...)
+					r.sleep(20*time.Second + 2*n*1200*time.Millisecond/time.Duration(min(calls-1, 200)))
+					missing := 0
+					for _, id := range r.published {
+						if strings.HasPrefix(id, "page0/b") && r.accepted[id] != 1 {
+							missing++
+						}
+					}
+					if missing > 0 {
+						t.Errorf("%d of the second list's %d are not sent", missing, n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// LATENCY_TARGET has cut the calls to the least, and then answers are quick again: the limit
+// that rises is used, though nothing new comes.
+func TestRaisedLimitIsUsed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) {
+		c.Latency = aimd.Config{Target: time.Second, Percentile: 0.95, Backoff: 0.9}
+	}, func(t *testing.T, r *rig) {
+		slow, rnd := true, rand.New(rand.NewPCG(1, 2))
+		r.latency = func(message.Outbound) time.Duration {
+			if slow {
+				return 2*time.Second + time.Duration(rnd.IntN(2000))*time.Millisecond
+			}
+			return 300 * time.Millisecond
+		}
+		every(20*time.Millisecond, 90*time.Second, func(i int) { r.text(fmt.Sprint("page", i%5), fmt.Sprint("w", i%500)) })
+		r.sleep(time.Minute)
+		for i := range 400 {
+			o := r.copyOf("page0", message.ClassText, fmt.Sprint("a", i))
+			o.Deadline = time.Now().Add(5 * time.Second).UnixMilli()
+			r.publish(o)
+		}
+		ids := r.text("page0", guests("b", 400)...)
+		r.sleep(30 * time.Second)
+		r.with(func() { slow = false })
+		r.sleep(90 * time.Second)
+		missing := 0
+		for _, id := range ids {
+			if r.accepted[id] == 0 {
+				missing++
+			}
+		}
+		if missing > 0 {
+			t.Errorf("%d of 400 are not sent two minutes later", missing)
+		}
+		r.inversions = nil
+	})
+}
+
+// Many busy pages share a partition, whose prefetch their calls alone would fill. A quiet
+// neighbour waits hardly longer than without them, and no longer as time goes on.
+func TestPartitionFullOfCalls(t *testing.T) {
+	t.Parallel()
+	length := 20 * time.Second
+	if testing.Short() {
+		length = 10 * time.Second
+	}
+	without := make(map[time.Duration]time.Duration) // by the latency
+	for _, row := range []struct {
+		pages, percent int
+		median         time.Duration
+	}{{0, 0, 700 * time.Millisecond}, {0, 0, 2 * time.Second}, {12, 80, 700 * time.Millisecond}, {12, 110, 700 * time.Millisecond}, {20, 110, 700 * time.Millisecond}, {3, 110, 2 * time.Second}} {
+		inBubble(t, 2, func(c *Config) { c.MaxInFlight = 4096 }, func(t *testing.T, r *rig) {
+			r.limits = func(string, message.Class) int { return 300 }
+			r.latency = longTailed(rand.New(rand.NewPCG(1, 2)), row.median, 27*row.median/10)
+			pages := r.peers(row.pages + 1)
+			neighbour := pages[row.pages]
+			rnd, people := rand.New(rand.NewPCG(4, 4)), guests("g", 2000)
+			var half time.Time
+			start := time.Now()
+			every(100*time.Millisecond, length, func(int) {
+				for _, p := range pages[:row.pages] {
+					for range 30 * row.percent / 100 {
+						r.text(p, people[rnd.IntN(len(people))])
+					}
+				}
+				r.text(neighbour, people[rnd.IntN(60)])
+				if half.IsZero() && time.Since(start) > length/2 {
+					half = time.Now()
+				}
+			})
+			r.sleep(2 * time.Minute)
+			var waits [2][]time.Duration
+			for id, at := range r.times {
+				if strings.HasPrefix(id, neighbour+"/") {
+					i := 0
+					if r.born[id].After(half) {
+						i = 1
+					}
+					waits[i] = append(waits[i], at.Sub(r.born[id]))
+				}
+			}
+			for i := range waits {
+				slices.Sort(waits[i])
+				p99 := quantile(waits[i], 0.99)
+				if row.pages == 0 {
+					without[row.median] = max(without[row.median], p99)
+				}
+				if most := without[row.median]*12/10 + 300*time.Millisecond; p99 > most {
+					t.Errorf("%d pages at %d %%, %v: half %d: p99 of the neighbour %v, want at most %v", row.pages, row.percent, row.median, i+1, p99, most)
+				}
+			}
+			if n := len(r.inversions); n > 0 {
+				t.Errorf("%d were overtaken", n)
+			}
+		})
+	}
+}
+
+// More pages than a partition has lanes are in excess, with the least prefetch, and their
+// partition changes hands: no copy is overtaken.
+func TestSharedLanesKeepOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(seeds(8)) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 2, func(c *Config) { c.Prefetch, c.LanePrefetch = MinPrefetch, MinLanePrefetch }, func(t *testing.T, r *rig) {
+				rnd := rand.New(rand.NewPCG(seed, 2))
+				r.latency = longTailed(rnd, 300*time.Millisecond, time.Second)
+				r.limits = func(string, message.Class) int { return 50 }
+				pages := r.peers(6)
+				end := time.Now().Add(40 * time.Second)
+				for time.Now().Before(end) {
+					for _, p := range pages {
+						for range rnd.IntN(16) {
+							r.text(p, fmt.Sprint("u", rnd.IntN(100)))
+						}
+					}
+					r.sleep(time.Duration(50+rnd.IntN(300)) * time.Millisecond)
+					if rnd.IntN(60) == 0 && r.owner(pages[0]) >= 0 && len(r.replicas) < 5 {
+						r.start(1, func(c *Config) { c.Prefetch, c.LanePrefetch = MinPrefetch, MinLanePrefetch })
+						r.stop(r.replicas[r.owner(pages[0])])
+					}
+				}
+				r.sleep(8 * time.Minute)
+				r.checkSentOnce()
+			})
+		})
+	}
+}
