@@ -1,28 +1,35 @@
-// Package circuit judges who cannot be sent to: a person, an event, a page, the whole API.
-// The messages of a scope that is judged wait or are dead, and nobody else's.
+// Package circuit finds out what cannot be sent to: a person, an event, a page or the whole API.
+// While one of these is judged its messages wait, or are dead, as the table says. All other
+// messages are sent as usual. An event is one message of a user or a bot, which has a copy for
+// each recipient.
 //
 // # Rule
 //
-//  1. A failed call is a witness against each wider scope that may be the cause: its event,
-//     page, permission, block, app or API.
-//  2. It is none if its person, or its event, had failed before while the page accepted
+//  1. A failed call is a witness against everything wider than its person that may be the
+//     cause: the event, the page, its permission, Meta's block of it, the app, the network or
+//     the API.
+//  2. It is no witness if its person, or its event, failed before while the page accepted
 //     others: who is known to fail is no news.
-//  3. It is none if the scope has served anybody since the call began.
-//  4. A scope is judged by as many different people, events and pages as its row of the
-//     table says.
-//  5. The verdict waits for the calls under way, which may refute it, for as long as
-//     answers take.
-//  6. Whatever the scope serves refutes: it forgets the witnesses, and ends the verdict.
-//  7. While a scope is judged one call at a time probes, after a pause that doubles.
-//  8. A stranger, who is no witness and whose event is none, probes at once: a wrong
-//     verdict ends with the first message of somebody who is well.
-//  9. A failure counts for its person as well, unless a wider scope is judged, of which
-//     the person may be a victim.
-//  10. An event that fails for three people while its page accepts others is at fault
-//     itself, whatever the code: its copies are dead, and nobody is blamed.
+//  3. It is no witness against what has served another call since it began.
+//  4. A scope is judged when its witnesses are of enough different people, events and pages:
+//     each number in the scope's row of the table is reached.
+//  5. Before that the calls under way are waited for, because one that is served would
+//     refute the witnesses: for as long as answers take, three seconds at most.
+//  6. Each call that a scope serves clears its witnesses, and ends its verdict.
+//  7. While a scope is judged one message at a time is sent to it, as a probe. The pause
+//     before a probe doubles with each that fails.
+//  8. A stranger is a person who is no witness, with an event that is none. A stranger's
+//     message need not wait for the pause: so a wrong verdict ends with the first message to
+//     somebody who is well. One at a time may go so.
+//  9. A failure counts against its person as well, except while a wider scope is judged that
+//     may be the cause. Those who failed since that began are cleared.
+//  10. An event that nobody got, and that failed for three people since when the page has
+//     accepted other events, is at fault itself, whatever the code: its remaining copies
+//     are dead, and its failures do not count against people.
 //
-// A throttle of the app is no failure. A page that alone is told of one waits for as long as
-// the platform asks, a minute at most; with a second page that is told so the app does.
+// A throttle of the app is no failure. If one page alone is told of it, that page waits for as
+// long as the platform asks, a minute at most. With a second page that is told so the whole
+// app waits.
 package circuit
 
 import "time"
@@ -35,49 +42,47 @@ const (
 	API        Scope = iota // takes no calls, or does not answer them
 	Network                 // there is no connection to the API
 	App                     // is throttled on every page
-	Page                    // its calls fail, hang, or are alone told that the app is throttled
+	Page                    // its calls fail or hang, or it alone is told that the app is throttled
 	Permission              // the page's token or permission is refused
 	Block                   // the page is blocked by Meta for some time
-	Event                   // its copies fail for several people, while others are reached
-	Person                  // on a page, for one class of messages
+	Event                   // its copies fail for several people, while other events are accepted
+	Person                  // cannot be reached on a page, by one class of messages: texts, or media
 	scopes
 )
 
-// rule is a row of the table: how many witnesses a verdict takes, how long the pause before a
-// probe is, and what messages do meanwhile.
+// rule is a row of the table. A field that is zero asks for nothing.
 type rule struct {
 	scope    Scope
-	people   int // different people,
-	events   int // events
-	pages    int // and pages among the witnesses
-	failures int // failed calls, where that is what counts
+	people   int // the least number of different people among the witnesses,
+	events   int // of different events,
+	pages    int // and of different pages
+	failures int // of one person: the number of failed calls
 
-	least, most time.Duration // pause before a probe, which doubles with each that fails
-	shared      bool          // by all replicas: the pause is partly by chance
-	longest     time.Duration // of the pauses that the platform asks for
-	probes      int           // messages wait for so many probes,
-	patience    time.Duration // and for so long, and are dead then
-	strangers   bool          // who has not failed may probe at once
+	least, most time.Duration // shortest and longest pause before a probe
+	shared      bool          // each replica finds it out for itself: the pause is partly random, so that they do not probe together
+	longest     time.Duration // the longest pause that the platform may ask for
+	probes      int           // a message is dead after so many failed probes
+	patience    time.Duration // that took so long at least
+	strangers   bool          // their messages may probe at once
 }
 
 // forever is a patience that does not end before MESSAGE_TTL.
 const forever = 1 << 62
 
-// table has a rule for each scope; attempts is the number that a message has.
+// table has a rule for each scope. attempts is the number of tries of one message.
 //
-// API: in a quiet deployment, where nobody else is sent to for a while, some people may be
-// those who cannot be: so six, of two pages. Where there is no connection no person is the
-// cause. The pause is short, because a call in 1.5 s harms nobody, and the end is noticed
-// soon.
-// App: a page that alone is told so may be the only one.
-// Page: one person who cannot be sent to is no sick page, and two may meet by chance. One
-// event that fails for everybody may itself be the cause. An app that calls on for long
-// without success may be blocked: so half a minute.
-// Permission: one person may have blocked the page, or be no tester of the app. A token that
-// is refused may be right a moment later, so the first probes follow soon.
+// API: with little traffic the only people who are sent to may all be unreachable. So six
+// people of two pages are needed. A call each two seconds harms nobody, and shows the end soon.
+// Network: a missing connection is never a person's fault. So three people are enough.
+// App: if only one page is told, perhaps only that page is throttled.
+// Page: two people who cannot be reached may be a coincidence, and one event that fails for
+// everybody may be the cause. Meta may block an app that keeps calling without success: so the
+// pause grows to half a minute.
+// Permission: one person may have blocked the page, or be no tester of the app. A token that is
+// refused may be accepted a moment later, so the first probes come soon.
 // Block: the content of one event may be the cause. Meta lifts blocks within hours.
-// Event: two people may meet by chance.
-// Person: as many failures as tries of one message.
+// Event: two failures may be a coincidence.
+// Person: as many failures as one message has tries.
 func table(attempts int) [scopes]rule {
 	const page = 5 * time.Minute // patience with a page that may not send
 	return [scopes]rule{
@@ -100,8 +105,7 @@ const (
 	soon = 250 * time.Millisecond
 	// rowSize bounds the names that a row remembers.
 	rowSize = 64
-	// doubtTime is the time after its last failure from which a circuit may be wrong: core
-	// has a page that is suspended tried as often.
+	// doubtTime is the time after its last failure from which a circuit may be wrong.
 	doubtTime = 5 * time.Minute
 	// forget is the least time for which failures are remembered after the last one.
 	forget = 10 * time.Minute
@@ -235,7 +239,7 @@ func (k *circuit) hold(now time.Time, stranger bool) (Hold, time.Duration) {
 	return Wait, max(left, soon)
 }
 
-// isIdle reports whether there is nothing that must be remembered.
+// isIdle reports whether there is nothing to remember.
 func (k *circuit) isIdle(now time.Time) bool { return !k.open && k.row.n == 0 || k.isOld(now) }
 
 // isOld reports whether nothing failed, and no probe was due, for long.

@@ -293,7 +293,7 @@ func (s *Circuits) End(now time.Time, c *Call, r Report) (list []Change) {
 		switch {
 		case r.Answer.serves(scope):
 			note(scope, false, k.refute(now, c))
-		case r.Answer.accuses(scope) && (k.open || !(explained && scope >= Page) && s.isWitness(k, c)):
+		case r.Answer.accuses(scope) && (k.open || (!explained || scope < Page) && s.isWitness(k, c)):
 			k.add(now, c, r, s.random)
 		}
 		note(scope, true, k.judge(now, c, underWay, s))

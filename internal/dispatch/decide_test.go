@@ -213,8 +213,8 @@ func refuse(b *bench) {
 func suspend(b *bench) {
 	now := b.now
 	b.circuits.Resume(now.Add(-time.Hour), "p")
-	for i, ago := range []time.Duration{6, 6, 5, 4, 0} {
-		b.now = now.Add(-ago * time.Minute)
+	for i, ago := range []time.Duration{6 * time.Minute, 6 * time.Minute, 5 * time.Minute, 4 * time.Minute, 0} {
+		b.now = now.Add(-ago)
 		b.ended("p", []string{"u", "x"}[i%2], circuit.Refused)
 	}
 }
