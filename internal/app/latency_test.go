@@ -77,7 +77,7 @@ func TestLatencySettings(t *testing.T) {
 			calls := &batches{size: 64, of: 2, full: make(chan struct{}), done: make(chan struct{})}
 			d, err := NewDispatcher(t.Context(), DispatcherConfig{
 				Settings: load[DispatcherSettings](t, append(c.settings, "PAGES_FILE", "given", "MAX_IN_FLIGHT", "64")...), Options: opt,
-				Tokens: sender.StaticTokens(nil), Sender: calls,
+				Sender: calls,
 			})
 			if err != nil {
 				t.Fatal(err)
