@@ -23,13 +23,13 @@
 //     somebody who is well. One at a time may go so.
 //  9. A failure counts against its person as well, except while a wider scope is judged that
 //     may be the cause. Those who failed since that began are cleared.
-//  10. An event that nobody got, and that failed for three people since when the page has
-//     accepted other events, is at fault itself, whatever the code: its remaining copies
-//     are dead, and its failures do not count against people.
+//  10. An event that nobody got, and that failed for three people, does not count against
+//     people. If it fails for three people again after its page has accepted another event,
+//     it is at fault itself, whatever the code: its remaining copies are dead.
 //
 // A throttle of the app is no failure. If one page alone is told of it, that page waits for as
-// long as the platform asks, a minute at most. With a second page that is told so the whole
-// app waits.
+// long as the platform asks, a minute at most. With a second page that is told so all pages
+// wait, but for strangers.
 package circuit
 
 import "time"
@@ -88,7 +88,7 @@ func table(attempts int) [scopes]rule {
 	return [scopes]rule{
 		API:        {people: 6, pages: 2, least: time.Second, most: 3 * time.Second, shared: true, patience: forever, strangers: true},
 		Network:    {people: 3, least: time.Second, most: 3 * time.Second, shared: true, patience: forever, strangers: true},
-		App:        {pages: 2, least: time.Second, most: 30 * time.Second, shared: true, longest: time.Hour, patience: forever},
+		App:        {pages: 2, least: time.Second, most: 30 * time.Second, shared: true, longest: time.Minute, patience: forever, strangers: true},
 		Page:       {people: 3, events: 2, least: time.Second, most: 30 * time.Second, longest: time.Minute, patience: forever, strangers: true},
 		Permission: {people: 2, least: time.Second, most: 4 * time.Hour, probes: 3, patience: page, strangers: true},
 		Block:      {events: 2, least: time.Second, most: 4 * time.Hour, probes: 3, patience: page, strangers: true},
@@ -103,8 +103,12 @@ const (
 	longestAnswer = 3 * time.Second
 	// soon is the pause before the next look whether a probe is back.
 	soon = 250 * time.Millisecond
-	// rowSize bounds the names that a row remembers.
-	rowSize = 64
+	// strangerTime is the time between the first two strangers' probes. It doubles with each that
+	// fails: a page that is really sick, and written to by many, has few failed calls.
+	strangerTime = time.Second
+	// rowSize bounds the names that a row remembers: more people than a page probes with before
+	// the pause is at its longest.
+	rowSize = 1 << 10
 	// doubtTime is the time after its last failure from which a circuit may be wrong.
 	doubtTime = 5 * time.Minute
 	// forget is the least time for which failures are remembered after the last one.
@@ -128,10 +132,13 @@ type circuit struct {
 	since   time.Time
 	until   time.Time // the next probe
 	pause   time.Duration
-	refused int       // probes
-	probe   *Call     // under way; nil: none
-	strange *Call     // a stranger's, beside it; nil: none
-	told    time.Time // when core was told last; zero: never
+	refused int           // probes
+	probe   *Call         // under way; nil: none
+	strange *Call         // a stranger's, beside it; nil: none
+	gap     time.Duration // least time between the probes of two strangers
+	asked   time.Time     // when the latest of those began
+	sure    bool          // the API has said the same to a question
+	told    time.Time     // when core was told last; zero: never
 }
 
 // isServed reports whether the scope has served somebody since a call began.
@@ -143,6 +150,8 @@ func (k *circuit) add(now time.Time, c *Call, r Report, random func() float64) {
 	switch {
 	case !k.open:
 		k.code, k.hint = r.Code, max(k.hint, r.Hint)
+	case k.strange == c:
+		k.gap = min(max(2*k.gap, strangerTime), k.rule.most)
 	case k.probe == c:
 		k.refused++
 		k.trip(now, r.Hint, random)
@@ -203,7 +212,7 @@ func (k *circuit) begin(now time.Time, c *Call, stranger bool) {
 	case k.probe == nil && !now.Before(k.until):
 		k.probe = c
 	case stranger:
-		k.strange = c
+		k.strange, k.asked = c, now
 	}
 }
 
@@ -229,7 +238,7 @@ func (k *circuit) doubt(now time.Time) {
 func (k *circuit) hold(now time.Time, stranger bool) (Hold, time.Duration) {
 	left := k.until.Sub(now)
 	switch {
-	case !k.open, left <= 0 && k.probe == nil, stranger && k.rule.strangers && k.strange == nil:
+	case !k.open, left <= 0 && k.probe == nil, stranger && k.rule.strangers && k.strange == nil && now.Sub(k.asked) >= k.gap:
 		return Pass, 0
 	case k.probe == nil && now.Sub(k.since) >= k.rule.patience && k.refused >= k.rule.probes:
 		return Dead, left
@@ -267,11 +276,12 @@ type row struct {
 	began                 time.Time // of the oldest call
 	first, last           time.Time // failures
 	people, events, pages map[string]int
+	classes               map[string]int // of messages
 }
 
 func (r *row) add(at time.Time, c *Call) {
 	if r.n == 0 {
-		*r = row{began: c.began, first: at, people: make(map[string]int), events: make(map[string]int), pages: make(map[string]int)}
+		*r = row{began: c.began, first: at, people: make(map[string]int), events: make(map[string]int), pages: make(map[string]int), classes: make(map[string]int)}
 	}
 	r.n++
 	r.last = at
@@ -281,6 +291,7 @@ func (r *row) add(at time.Time, c *Call) {
 	count(r.people, c.page.name+"/"+c.to)
 	count(r.events, c.event)
 	count(r.pages, c.page.name)
+	count(r.classes, string(c.class))
 }
 
 func count(names map[string]int, name string) {

@@ -87,8 +87,10 @@ type Call struct {
 	class message.Class
 	event string
 	began time.Time
-	hangs bool // it takes longer than answers do, and was noted as a failure
-	left  bool // its partition was given up: that it fails, or hangs, tells nothing
+	well  time.Time // when the call began that the page had accepted last by then
+	tried bool      // it was tried elsewhere, and failed there
+	hangs bool      // it takes longer than answers do, and was noted as a failure
+	left  bool      // its partition was given up: that it fails, or hangs, tells nothing
 }
 
 // page is a page's circuits, and its calls in flight.
@@ -166,7 +168,7 @@ func (s *Circuits) Hold(now time.Time, o *message.Outbound) (h Hold, by Scope, w
 		}
 	}
 	p := s.pages[o.Page]
-	if s.people.fails(now, p, eventOf(o.ID, o), s.answerTime) {
+	if s.people.fails(now, eventOf(o.ID, o), s.answerTime) {
 		return Dead, Event, 0
 	}
 	for _, scope := range [...]Scope{Permission, Block, API, Network, App, Page} {
@@ -185,14 +187,19 @@ func (s *Circuits) Hold(now time.Time, o *message.Outbound) (h Hold, by Scope, w
 }
 
 // isStranger reports whether nobody can say of a message that it fails as those do because
-// of which a circuit is open: it is of another page or, within a page, to another person
-// of another event.
+// of which a circuit is open. It is of another page; or, within a page that is sick, of another
+// class, and where the page is blocked of another event; or to another person, and of another
+// event.
 func (s *Circuits) isStranger(k *circuit, o *message.Outbound) bool {
-	if k.row.isFull() {
+	switch {
+	case k.rule.scope == Page && k.row.classes[string(o.Class)] == 0:
+		return true
+	case k.row.isFull():
 		return false
-	}
-	if k.rule.scope < Page {
+	case k.rule.scope < Page:
 		return k.row.pages[o.Page] == 0
+	case k.rule.scope == Block:
+		return k.row.events[eventOf(o.ID, o)] == 0
 	}
 	return s.people.of(o.Page, o.To, o.Class) == nil && k.row.people[o.Page+"/"+o.To] == 0 && k.row.events[eventOf(o.ID, o)] == 0
 }
@@ -235,7 +242,8 @@ func (s *Circuits) IsShut(now time.Time, name string) bool {
 // Begin notes that a call is made for a message.
 func (s *Circuits) Begin(now time.Time, o *message.Outbound) *Call {
 	p := s.page(o.Page)
-	c := &Call{page: p, to: o.To, class: o.Class, event: eventOf(o.ID, o), began: now}
+	c := &Call{page: p, to: o.To, class: o.Class, event: eventOf(o.ID, o), began: now, well: p.well}
+	c.tried = o.Attempts > 0 && s.people.of(o.Page, o.To, o.Class) == nil
 	p.calls[c] = struct{}{}
 	s.calls++
 	if s.unheard.IsZero() {
@@ -343,7 +351,7 @@ func (s *Circuits) isWitness(k *circuit, c *Call) bool {
 	if k.rule.scope > Page { // a refusal is quicker than what was accepted of the same event
 		since = k.refuted
 	}
-	if k.isServed(c) || s.people.isKnown(c) || s.people.failedBefore(c, since) {
+	if c.tried || k.isServed(c) || s.people.isKnown(c) || s.people.failedBefore(c, since) {
 		return false
 	}
 	sick := &p.own[0]

@@ -193,13 +193,15 @@ func TestEvents(t *testing.T) {
 		play play
 		hold Hold
 	}{
-		{"others are reached with another one", "0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 2-3 w 2 +, 6-6.1 w 3 +", Dead},
-		{"whatever the code", "0-1 a 1 b, 0-1 b 1 d, 0-1 c 1 x, 2-3 w 2 +, 6-6.1 w 3 +", Dead},
+		{"it fails again while others are reached", "0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 2-3 w 2 +, 4-5 a 1 f, 4-5 b 1 f, 4-5 c 1 f, 9-9.1 w 3 +", Dead},
+		{"whatever the code", "0-1 a 1 b, 0-1 b 1 d, 0-1 c 1 f, 2-3 w 2 +, 4-5 a 1 d, 4-5 d 1 b, 4-5 e 1 x, 9-9.1 w 3 +", Dead},
+		{"it fails again for two", "0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 2-3 w 2 +, 4-5 a 1 f, 4-5 b 1 f, 9-9.1 w 3 +", Pass},
+		{"an outage", "0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 2-3 w 2 +, 6-6.1 w 3 +", Pass},
 		{"two people", "0-1 a 1 f, 0-1 b 1 f, 2-3 w 2 +, 6-6.1 w 3 +", Pass},
 		{"somebody got it", "0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 2-3 d 1 +, 2-3 w 2 +, 6-6.1 w 3 +", Pass},
 		{"nobody else is reached", "0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 6-6.1 z 2 x", Pass},
 		{"others were reached before", "0-.5 w 2 +, 0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 6-6.1 z 2 x", Pass},
-		{"answers may still come", "0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 2-3 w 2 +", Pass},
+		{"answers may still come", "0-1 a 1 f, 0-1 b 1 f, 0-1 c 1 f, 2-3 w 2 +, 4-5 a 1 f, 4-5 b 1 f, 4-5 c 1 f", Pass},
 		{"it fails for those who are known to fail", "0-.5 w 0 +, 0-1 a 0 f, 0-1 b 0 f, 0-1 c 0 f, 2-3 a 1 f, 2-3 b 1 f, 2-3 c 1 f, 4-5 w 2 +, 9-9.1 w 3 +", Pass},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -253,7 +255,7 @@ func TestSuspects(t *testing.T) {
 	for _, row := range []struct {
 		said, confirms Answer
 		want           string
-	}{{Refused, Refused, "+permission"}, {Refused, Accepted, ""}, {Denied, Refused, "+permission"}, {Blocked, Blocked, "+block"}, {Blocked, Refused, ""}, {Refused, NoCall, ""}} {
+	}{{Refused, Refused, "+permission"}, {Refused, Accepted, ""}, {Denied, Refused, "+permission"}, {Denied, Denied, ""}, {Blocked, Blocked, "+block"}, {Blocked, Refused, ""}, {Refused, NoCall, ""}} {
 		b, now := New(half, attempts), begin()
 		b.end(now, b.call(now, "p", "u"), row.said)
 		if list := b.Suspects(now.Add(askAfter - 1)); len(list) > 0 {
@@ -386,6 +388,7 @@ func TestProbes(t *testing.T) {
 			for _, to := range []string{"u", "someone"} {
 				b.end(now, b.callFor(now, "p", to, fmt.Sprint(to, now.UnixNano())), Blocked)
 			}
+			b.end(now, b.call(now, "p", "someone"), Blocked)
 		}, Blocked, []time.Duration{1 * s, 2 * s, 4 * s, 8 * s}, "-block"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -420,11 +423,10 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// A throttle of the app pauses for as long as the platform asks, an hour at most; that of one
-// page a minute.
+// A throttle of the app pauses for as long as the platform asks, a minute at most.
 func TestHint(t *testing.T) {
 	t.Parallel()
-	for hint, want := range map[time.Duration]time.Duration{40 * time.Second: 40 * time.Second, 7 * time.Minute: 7 * time.Minute, 24 * time.Hour: time.Hour} {
+	for hint, want := range map[time.Duration]time.Duration{40 * time.Second: 40 * time.Second, 7 * time.Minute: time.Minute} {
 		b, now := New(half, attempts), begin()
 		b.End(now, b.call(now, "p", "u"), Report{Answer: Throttled, Hint: hint})
 		if left := b.pages["p"].own[0].until.Sub(now); left != min(want, time.Minute) {
@@ -436,8 +438,12 @@ func TestHint(t *testing.T) {
 				t.Errorf("%s waits %v, want %v", page, w, want)
 			}
 		}
-		if w := b.wait(now, "r"); w != want || !b.IsOpen() || b.sick() != 0 {
-			t.Errorf("another page waits %v, want %v, by the app's circuit", w, want)
+		if w := b.wait(now, "r"); w != 0 || !b.IsOpen() || b.sick() != 0 {
+			t.Errorf("another page waits %v, want that it asks at once, by the app's circuit", w)
+		}
+		b.End(now, b.call(now, "r", "u"), Report{Answer: Throttled, Hint: hint})
+		if w := b.wait(now, "s"); w == 0 {
+			t.Error("a further page asks at once, too")
 		}
 		if _, _, people := b.Open(); people != 0 {
 			t.Errorf("%d people failed by a throttle of the app, want none", people)

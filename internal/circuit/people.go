@@ -40,6 +40,8 @@ type event struct {
 	first    time.Time // when it failed
 	last     time.Time // and when that for the last one of them did
 	code     string    // and with what
+	again    []string  // people for whom it failed in a call that began when others were accepted since
+	met      time.Time // when they were enough; zero: they are not
 }
 
 // people remembers persons who cannot be sent to, and events that may be the cause.
@@ -118,14 +120,15 @@ func (p *people) event(id string) *event {
 // got one: no person is blamed for it.
 func (p *people) isAtFault(id string) bool { return p.suspects[id] != nil }
 
-// fails reports whether an event that is at fault is judged: its page has accepted others
-// since it failed first, and calls from before had the time to be answered.
-func (p *people) fails(now time.Time, of *page, id string, answerTime time.Duration) bool {
-	if of == nil || len(p.suspects) == 0 { // nearly always
+// fails reports whether an event that is at fault is judged: it failed again for enough people
+// while its page accepted others, and calls from before had the time to be answered. What
+// failed in an outage alone does not count.
+func (p *people) fails(now time.Time, id string, answerTime time.Duration) bool {
+	if len(p.suspects) == 0 { // nearly always
 		return false
 	}
 	e := p.suspects[id]
-	return e != nil && e.first.Before(of.well) && now.Sub(e.last) >= answerTime
+	return e != nil && !e.met.IsZero() && now.Sub(e.met) >= answerTime
 }
 
 // fail notes that a call failed by the recipient's fault or the message's. The person's
@@ -140,6 +143,11 @@ func (p *people) fail(now time.Time, c *Call, r Report) (opened bool) {
 		e.failed, e.last, e.code = append(e.failed, c.to), now, r.Code
 		if len(e.failed) >= p.rules[Event].people {
 			p.suspects[c.event] = e
+		}
+	}
+	if !e.accepted && len(e.failed) > 0 && c.well.After(e.first) && !slices.Contains(e.again, c.to) && len(e.again) < rowSize {
+		if e.again = append(e.again, c.to); len(e.again) == p.rules[Event].people {
+			e.met = now
 		}
 	}
 	if !r.Answer.accuses(Person) {

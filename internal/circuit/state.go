@@ -40,6 +40,12 @@ func (s *Circuits) IsJudged(name string) bool {
 	return p != nil && (p.own[0].open || p.suspension() != nil)
 }
 
+// IsBlocked reports whether a page seems to be blocked by Meta.
+func (s *Circuits) IsBlocked(name string) bool {
+	p := s.pages[name]
+	return p != nil && p.own[Block-Page].open
+}
+
 // suspension returns the open circuit by which a page may not send, nil if there is none.
 func (p *page) suspension() *circuit {
 	for scope := Permission; p != nil && scope <= Block; scope++ {
@@ -109,7 +115,10 @@ func (s *Circuits) TellPage(now time.Time, name string) (code string, until time
 	if k == nil {
 		return "", time.Time{}, false
 	}
-	return k.code, k.until, k.tell(now)
+	// Core would stop copying to the strangers by whom a wrong verdict ends. So it is told only
+	// what the API has confirmed, or a third person has been refused, too.
+	isSure := k.sure || k.rule.scope == Block || len(k.row.people) > k.rule.people
+	return k.code, k.until, isSure && k.tell(now)
 }
 
 const (
@@ -119,13 +128,13 @@ const (
 	askAgain = 30 * time.Second
 )
 
-// Suspects returns the pages of which one witness says that they may not send, and nobody the
+// Suspects returns the pages of which somebody says that they may not send, and nobody the
 // contrary: the API may know. It takes them as asked about.
 func (s *Circuits) Suspects(now time.Time) (list []string) {
 	for name, p := range s.pages {
 		for scope := Permission; scope <= Block; scope++ {
 			k := &p.own[scope-Page]
-			if k.row.n > 0 && !k.open && now.Sub(k.row.first) >= askAfter && now.Sub(p.asked) >= askAgain {
+			if k.row.n > 0 && !k.sure && now.Sub(k.row.first) >= askAfter && now.Sub(p.asked) >= askAgain {
 				p.asked = now
 				list = append(list, name)
 			}
@@ -135,12 +144,17 @@ func (s *Circuits) Suspects(now time.Time) (list []string) {
 	return list
 }
 
-// Confirm takes the API's answer to a question about a page, which is a second witness if it
-// says the same as the first one.
+// Confirm takes the API's answer to a question about a page, which is a second witness if the
+// token is refused, or the page blocked, as the first one said. A permission to read the page
+// that is missing says nothing about messages.
 func (s *Circuits) Confirm(now time.Time, name string, a Answer) (list []Change) {
 	p := s.pages[name]
 	for scope := Permission; p != nil && scope <= Block; scope++ {
-		if k := &p.own[scope-Page]; a.accuses(scope) && k.row.n > 0 && !k.open {
+		k := &p.own[scope-Page]
+		if a != Refused && a != Blocked || !a.accuses(scope) || k.row.n == 0 {
+			continue
+		}
+		if k.sure = true; !k.open {
 			k.trip(now, 0, s.random)
 			list = append(list, Change{Scope: scope, Open: true, Page: name})
 		}

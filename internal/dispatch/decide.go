@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"chatclub/internal/circuit"
@@ -90,7 +91,31 @@ func (e *engine) probe(l *line, now time.Time) (*recipient, action) {
 			break
 		}
 	}
+	if rank > 0 {
+		if r := e.forward(l); r != nil {
+			best = r
+		}
+	}
 	return best, e.decide(l, best.msgs[0], now)
+}
+
+// forward brings a stranger's message to the head of its recipient's, where those before it are
+// of the events for which a page seems to be blocked: else nobody would find out. It returns
+// the recipient, nil if there is none.
+func (e *engine) forward(l *line) *recipient {
+	if !e.circuits.IsBlocked(l.key.Page) {
+		return nil
+	}
+	for _, r := range l.ready {
+		for i, m := range r.msgs {
+			if e.circuits.Rank(&m.out) == 0 {
+				r.msgs = slices.Insert(slices.Delete(r.msgs, i, i+1), 0, m)
+				r.fix()
+				return r
+			}
+		}
+	}
+	return nil
 }
 
 // isLate reports whether a message is too old to be sent. While its page is paused it

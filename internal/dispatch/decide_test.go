@@ -194,7 +194,7 @@ func TestMustOverflow(t *testing.T) {
 // openAPI has the API take no calls.
 func openAPI(b *bench) {
 	b.ended("q", "u", circuit.Throttled)
-	b.ended("r", "u", circuit.Throttled)
+	b.ended("p", "u", circuit.Throttled)
 }
 
 // ended has a call ended.
