@@ -69,7 +69,7 @@ func TestSettingsFaults(t *testing.T) {
 		{"graph", fault[DispatcherSettings](with("GRAPH_URL", "https://graph?access_token=geheim")), "settings: GRAPH_URL: must be an address such as https://host/path, without user, query or fragment"},
 		{"ttl", fault[DispatcherSettings](with("MESSAGE_TTL", "0")), "settings: MESSAGE_TTL: 0s must be 1s to 24h"},
 		{"call longer than shutdown", fault[DispatcherSettings](with("CALL_TIMEOUT", "20s")), "settings: CALL_TIMEOUT: 20s must be below SHUTDOWN_TIMEOUT, 20s"},
-		{"least values", fault[DispatcherSettings](with("PREFETCH", "7", "MAX_IN_FLIGHT", "1", "LANE_PREFETCH", "511")), "settings: PREFETCH: 7 must be 8 to 65535; MAX_IN_FLIGHT: 1 must be 2 to 65535; LANE_PREFETCH: 511 must be 512 to 65535"},
+		{"least values", fault[DispatcherSettings](with("PREFETCH", "63", "MAX_IN_FLIGHT", "1", "LANE_PREFETCH", "511")), "settings: PREFETCH: 63 must be 64 to 65535; MAX_IN_FLIGHT: 1 must be 2 to 65535; LANE_PREFETCH: 511 must be 512 to 65535"},
 	}
 	for _, row := range rows {
 		if row.got != row.want {
