@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -138,7 +139,7 @@ func open(t *testing.T, row row, seed uint64) *rig {
 	o := fleet.Options{Strategy: report.Own, Replicas: row.replicas, Limit: float64(cmp.Or(row.limit, pageLimit)), MessageTTL: 24 * time.Hour}
 	top := queue.Topology{Prefix: "flow", Partitions: cmp.Or(row.partitions, 64)}
 	l, err := fleet.NewLocal(t.Context(), fleet.Config{
-		Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),
+		Options: o, Topology: top, Seed: seed, Log: slog.New(unexplained{slog.DiscardHandler, t}),
 		Wrap:   func(c dispatch.Caller) dispatch.Caller { return recorded{c, r} },
 		Fake:   &s,
 		Memory: networktest.Options{Hop: hop, Capacity: row.capacity, Process: row.process()},
@@ -157,6 +158,30 @@ func open(t *testing.T, row row, seed uint64) *rig {
 	r.record.start = time.Now()
 	return r
 }
+
+// unexplained is a log in which no message may wait without a reason.
+type unexplained struct {
+	slog.Handler
+	t *testing.T
+}
+
+// Enabled implements slog.Handler.
+func (unexplained) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+
+// Handle implements slog.Handler.
+func (u unexplained) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "messages wait without a reason") {
+		u.t.Error(r.Message)
+		r.Attrs(func(a slog.Attr) bool { u.t.Log(a); return true })
+	}
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (u unexplained) WithAttrs([]slog.Attr) slog.Handler { return u }
+
+// WithGroup implements slog.Handler.
+func (u unexplained) WithGroup(string) slog.Handler { return u }
 
 // random makes a source of its own for one goroutine.
 func (r *rig) random() *rand.Rand { return rand.New(rand.NewPCG(r.rng.Uint64(), r.rng.Uint64())) }
