@@ -48,6 +48,11 @@ func start(t *testing.T, name string, environ map[string]string) *process {
 		env = append(env, "LOG_LEVEL=info")
 	}
 	p.Process = program.Start(t, program.Command{Path: filepath.Join(binDir, name), Env: env})
+	t.Cleanup(func() {
+		if strings.Contains(p.Log(), "messages wait without a reason") {
+			t.Errorf("%s found messages that waited for nothing:\n%s", name, p.Tail())
+		}
+	})
 	program.Eventually(t, name+" is alive", func() error {
 		if p.HasEnded() {
 			t.Fatalf("%s ended at start: %v\n%s", name, p.Wait(), p.Tail())
