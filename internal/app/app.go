@@ -48,12 +48,9 @@ type Options struct {
 	logLevel   *service.LogLevel // of a Log that was made; nil: it cannot be changed
 }
 
-func (o Options) withDefaults(s ProgramSettings) Options {
+func (o Options) withDefaults() Options {
 	if o.Registry == nil {
 		o.Registry = service.NewRegistry()
-	}
-	if o.Log == nil {
-		o.Log, o.logLevel = service.NewLogger(s.Log, os.Stderr)
 	}
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,7 +29,7 @@ type wiring struct {
 
 // begin opens the broker. The constructor then defers undo.
 func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*wiring, error) {
-	o = o.withDefaults(s)
+	o = o.withDefaults()
 	w := &wiring{
 		Program: &Program{pages: map[string]http.Handler{schema.Pattern: schema.Handler()}},
 		Options: o, settings: s, metrics: o.Registry,
@@ -37,8 +38,7 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 		program = o.Name
 		w.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"program": o.Name}, o.Registry)
 	}
-	w.Log = o.Log.With("program", program)
-	w.log = w.Log
+	w.openLog(program)
 	if w.Broker == nil {
 		tooOld := make(chan error, 1)
 		b, err := rabbit.Open(rabbit.Config{
@@ -51,6 +51,7 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 			},
 		})
 		if err != nil {
+			w.undo(&err)
 			return nil, err
 		}
 		w.Broker, w.ownsBroker, w.tooOld = b, true, tooOld
@@ -69,6 +70,18 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 		return nil
 	})
 	return w, nil
+}
+
+// openLog opens the log, if none is given. It is closed after all else.
+func (w *wiring) openLog(program string) {
+	dropped := service.DroppedLines(w.metrics)
+	if w.Log == nil {
+		log := service.OpenLog(w.settings.Log, os.Stderr, dropped)
+		w.Log, w.logLevel = log.Logger, log.Level
+		w.onClose(log.Close)
+	}
+	w.Log = w.Log.With("program", program)
+	w.log = w.Log
 }
 
 // submits adds POST /messages to the admin pages. knows reports whether a page has a token;

@@ -35,27 +35,47 @@ const (
 	ExitSettings = 2 // as flag.ExitOnError and most Unix tools use it
 )
 
-// Main calls run with a context that SIGINT or SIGTERM ends, and writes its
+// Main calls run with a context that SIGINT, SIGTERM or SIGHUP ends, and writes its
 // error as one line to stderr. It returns the exit code: 0 for nil and ErrPrinted,
-// 2 for wrong settings, otherwise 1.
+// 2 for wrong settings, otherwise 1. A reader of the output that is gone, or does not
+// read, ends nothing and keeps nothing from ending.
 func Main(stderr io.Writer, run func(context.Context) error) int {
+	signal.Ignore(syscall.SIGPIPE) // a write fails in place of ending the process
 	ctx, stop := SignalContext(context.Background())
 	defer stop()
 	err := run(ctx)
 	if err == nil || errors.Is(err, ErrPrinted) {
 		return ExitOK
 	}
-	fmt.Fprintln(stderr, OneLine(err))
+	printed := make(chan struct{})
+	go func() {
+		fmt.Fprintln(stderr, OneLine(err))
+		close(printed)
+	}()
+	select {
+	case <-printed:
+	case <-time.After(lastLines):
+	}
 	if _, ok := errors.AsType[*SettingsError](err); ok {
 		return ExitSettings
 	}
 	return ExitFailure
 }
 
-// SignalContext returns a context that ends at the first SIGINT or SIGTERM. A
+// stopSignals returns the signals that ask a program to end. SIGHUP does, which comes when
+// a terminal is closed, unless the program was started with it ignored, as by nohup.
+func stopSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// SignalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. A
 // second signal ends the process at once, as it would without this function.
 func SignalContext(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(parent, stopSignals()...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
@@ -64,13 +84,13 @@ func SignalContext(parent context.Context) (context.Context, context.CancelFunc)
 // timeout(1) and some supervisors send it to the process and to its group.
 const sameSignal = 300 * time.Millisecond
 
-// SecondSignal returns a context that ends at the second SIGINT or SIGTERM from now
+// SecondSignal returns a context that ends at the second SIGINT, SIGTERM or SIGHUP from now
 // on, for a program that takes its time after the first. A third ends the process at
 // once. The caller must call stop.
 func SecondSignal(parent context.Context) (again context.Context, stop func()) {
 	again, cancel := context.WithCancel(context.WithoutCancel(parent))
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, stopSignals()...)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -132,7 +132,7 @@ func TestMainExitCodes(t *testing.T) { // not parallel: it installs signal handl
 }
 
 func TestSignalEndsContext(t *testing.T) { // not parallel: the signal is the process's
-	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP} {
 		ctx, stop := SignalContext(t.Context())
 		p, err := os.FindProcess(os.Getpid())
 		if err != nil {
