@@ -372,7 +372,7 @@ func servePage(ctx context.Context, ln net.Listener, page *console.Console, addr
 	defer context.AfterFunc(ctx, end)() // or the shutdown would wait for them
 	srv := service.NewHTTPServer(service.Guard(page.Handler(), "", host), log)
 	srv.BaseContext = func(net.Listener) context.Context { return streams }
-	return service.ServeHTTP(ctx, srv, ln, shutdownTimeout)
+	return service.ServeHTTP(ctx, srv, service.Bound(srv, ln, service.FileShare(service.AdminConnections), log), shutdownTimeout)
 }
 
 // tour plays the tour when all have joined. Its end ends the program.

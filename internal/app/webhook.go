@@ -17,6 +17,9 @@ const (
 	// requestTimeout bounds the reading of a request. A request that comes later than
 	// Messenger's deadline is of no use.
 	requestTimeout = messengerDeadline
+	// leastConnections are those of webhook's HTTP server at most, or twice MAX_IN_FLIGHT:
+	// a proxy keeps some that have no request.
+	leastConnections = 4096
 	// answerTimeout is for writing an answer of a few bytes.
 	answerTimeout = 5 * time.Second
 )
@@ -114,8 +117,9 @@ func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) 
 	server := service.NewHTTPServer(mux, w.Log)
 	server.ReadTimeout = requestTimeout
 	server.WriteTimeout = requestTimeout + s.PublishTimeout + answerTimeout
+	bounded := service.Bound(server, w.http, service.FileShare(max(leastConnections, 2*s.MaxInFlight)), w.Log)
 	w.add("http", func(ctx context.Context) error {
-		return service.ServeHTTP(ctx, server, w.http, s.ShutdownTimeout)
+		return service.ServeHTTP(ctx, server, bounded, s.ShutdownTimeout)
 	})
 	return w.finish(ctx)
 }

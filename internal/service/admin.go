@@ -64,7 +64,8 @@ func (c AdminConfig) withDefaults() AdminConfig {
 // The first three are open to every request: they change nothing and tell nothing
 // of users. Before everything else stands a guard against web pages that use an
 // operator's browser, which asks for the token too. Without a token only this machine
-// is answered there.
+// is answered there. It has 256 connections at most, so that whoever reaches it takes no
+// files from the program.
 type Admin struct {
 	cfg  AdminConfig
 	open *http.ServeMux // the pages that are open, and before all others the guard
@@ -114,7 +115,9 @@ func (a *Admin) Addr() string { return a.cfg.Listener.Addr().String() }
 // Run serves until ctx ends.
 func (a *Admin) Run(ctx context.Context) error {
 	a.cfg.Log.InfoContext(ctx, "admin server listens", "addr", a.Addr())
-	return ServeHTTP(ctx, NewHTTPServer(a.open, a.cfg.Log), a.cfg.Listener, adminShutdown)
+	srv := NewHTTPServer(a.open, a.cfg.Log)
+	srv.IdleTimeout = adminIdle
+	return ServeHTTP(ctx, srv, Bound(srv, a.cfg.Listener, FileShare(AdminConnections), a.cfg.Log), adminShutdown)
 }
 
 // Actor returns a as a part of a group. It belongs at the end, so that metrics

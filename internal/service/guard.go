@@ -54,6 +54,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case g.token == "" && g.host != AnyHost && !ownHost(r.Host, g.host):
 		plain(w, http.StatusForbidden, "this Host is refused: use an address, a name without a dot, the name in ADMIN_ADDR, or a token\n")
 	default:
+		if g.token != "" {
+			keepIn(r.Context())
+		}
 		g.next.ServeHTTP(w, r)
 	}
 }

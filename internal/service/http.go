@@ -17,6 +17,8 @@ const (
 	readTimeout       = 15 * time.Second
 	idleTimeout       = 2 * time.Minute // longer than the pauses of a proxy that keeps connections
 	maxHeaderBytes    = 64 << 10        // a request of ours needs less than 1 KiB
+	// adminIdle is for a server without a proxy: its clients come each 15 s, or each second.
+	adminIdle = 10 * time.Second
 )
 
 // NewHTTPServer returns a server for h with bounded reading. Its own messages go to log

@@ -93,6 +93,7 @@ func TestLogIsWrittenAtTheEnd(t *testing.T) {
 				t.Errorf("%s: Close took %v, want %v", row.name, got, row.want)
 			}
 			time.Sleep(2 * lastLines)
+			synctest.Wait()
 			if got := strings.Contains(out.got.String(), "the end"); got != row.line {
 				t.Errorf("%s: the line is written: %v, want %v", row.name, got, row.line)
 			}
