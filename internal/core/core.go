@@ -48,6 +48,8 @@ const (
 	// maxDuty is the share of the time that one of these may take, because they read
 	// whole tables. A slow step is done less often.
 	maxDuty = 0.01
+	// fileEvery is the period of looking for SQLite's file, and of saying that it is gone.
+	fileEvery = time.Minute
 	// countEvery is the period of writing the counts. That is often enough for an
 	// operator to watch, and a killed core loses the counts of five seconds.
 	countEvery = 5 * time.Second
@@ -133,6 +135,7 @@ func (c *Core) Run(ctx context.Context) error {
 	start(func() { c.repeat(run, stepAudience, audienceEvery, c.cfg.Store.CountAudiences) })
 	start(func() { c.repeat(run, stepOverview, overviewEvery, c.overview) })
 	start(func() { c.count(run, work) })
+	start(func() { c.watchFile(run) })
 	if c.cfg.Idle > 0 {
 		start(func() { sweeper{c.cfg, c.retry}.run(run) })
 	}
@@ -243,6 +246,16 @@ func (c *Core) overview(ctx context.Context) error {
 		c.metrics.setOverview(view)
 	}
 	return err
+}
+
+// watchFile says every minute that SQLite's file is gone, until ctx ends. Ready does, too, but
+// perhaps nobody asks.
+func (c *Core) watchFile(ctx context.Context) {
+	for backoff.Sleep(ctx, fileEvery) {
+		if err := c.cfg.Store.Ping(ctx); errors.Is(err, rooms.ErrGone) {
+			c.cfg.Log.ErrorContext(ctx, "database is gone", "err", err)
+		}
+	}
 }
 
 // count writes the counts now and then, until run ends. The end of run does not

@@ -1,9 +1,11 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,6 +111,35 @@ func TestNewerDatabase(t *testing.T) {
 		}
 		if err := r.core.Ready(t.Context()); !errors.Is(err, rooms.ErrNewer) {
 			t.Errorf("Ready() = %v, want ErrNewer", err)
+		}
+	})
+}
+
+// TestFileGone: that SQLite's file is gone is said once a minute, while it lasts.
+func TestFileGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"), func(c *Config) {
+			c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+		})
+		stop := r.start(t)
+		time.Sleep(10 * fileEvery)
+		r.store.before = func(method string) error {
+			if method == "ping" {
+				return rooms.ErrGone
+			}
+			return nil
+		}
+		time.Sleep(3 * fileEvery)
+		synctest.Wait()
+		r.store.before = nil
+		time.Sleep(3 * fileEvery)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(log.String(), "database is gone"); got != 3 {
+			t.Errorf("in three minutes without the file %d lines say so, want 3:\n%s", got, log.String())
 		}
 	})
 }

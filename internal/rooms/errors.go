@@ -17,6 +17,9 @@ import (
 // is tried. Every other error may be temporary.
 var ErrData = errors.New("event cannot be stored")
 
+// ErrGone says that SQLite's file was deleted, moved or replaced while it is open.
+var ErrGone = errors.New("the database's file is gone, or another one stands in its place: what is written now is lost at the program's end")
+
 // Public returns what everybody may read of a failure: an error of PostgreSQL or of the
 // way to it without the user, the database and the address, which the log has.
 func Public(err error) error {

@@ -27,6 +27,7 @@ type lite struct {
 	used chan struct{} // holds a token while the connection is in use
 
 	// The holder of the token may use these.
+	opened os.FileInfo           // the file that conn has; nil of an in-memory database
 	conn  *sql.Conn            // nil before its first use
 	stmts map[string]*sql.Stmt // prepared on conn
 }
@@ -100,7 +101,24 @@ func (l *lite) create() error {
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	l.opened, err = f.Stat()
+	return errors.Join(err, f.Close())
+}
+
+// isThere returns ErrGone unless the file that is open stands under its name. SQLite goes
+// on with a deleted one, and all of it is lost at the program's end.
+func (l *lite) isThere() error {
+	if l.opened == nil {
+		return nil
+	}
+	now, err := os.Stat(l.file)
+	switch {
+	case errors.Is(err, os.ErrNotExist), err == nil && !os.SameFile(now, l.opened):
+		return ErrGone
+	case err != nil:
+		return fmt.Errorf("look at the database's file: %w", errors.Unwrap(err)) // without its path
+	}
+	return nil
 }
 
 func (l *lite) release() { <-l.used }
@@ -117,7 +135,7 @@ func (l *lite) ping(ctx context.Context) error {
 		return err
 	}
 	defer l.release()
-	return l.conn.PingContext(context.WithoutCancel(ctx))
+	return errors.Join(l.isThere(), l.conn.PingContext(context.WithoutCancel(ctx)))
 }
 
 func (l *lite) close() error {

@@ -1,6 +1,8 @@
 package rooms
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +26,40 @@ func TestSQLiteFile(t *testing.T) {
 		}
 		if err := l.db.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestSQLiteFileGone: a file that is deleted, moved or replaced while it is open is told,
+// until it is back.
+func TestSQLiteFileGone(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "chat.db")
+	s, err := Open(Config{DatabaseURL: "sqlite:" + file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, row := range []struct {
+		name string
+		do   func() error
+		gone bool
+	}{
+		{"opened", func() error { return s.Migrate(t.Context()) }, false},
+		{"moved", func() error { return os.Rename(file, file+".old") }, true},
+		{"replaced", func() error { return os.WriteFile(file, nil, 0o600) }, true},
+		{"moved back", func() error { return os.Rename(file+".old", file) }, false},
+		{"deleted", func() error { return os.Remove(file) }, true},
+	} {
+		if err := row.do(); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Ping(t.Context())
+		if errors.Is(err, ErrGone) != row.gone || !row.gone && err != nil {
+			t.Errorf("Ping() with the file %s = %v, want ErrGone: %v", row.name, err, row.gone)
+		}
+		if err != nil && strings.Contains(err.Error(), file) {
+			t.Errorf("Ping() with the file %s = %v, which holds its path", row.name, err)
 		}
 	}
 }

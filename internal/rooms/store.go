@@ -122,7 +122,7 @@ func Open(cfg Config) (*Store, error) {
 
 // Ping returns nil while the database answers and takes writes. It writes
 // only after an operation has failed, until it succeeds: a full disk and a server
-// that has become a standby still answer.
+// that has become a standby still answer. ErrGone is among the errors.
 func (s *Store) Ping(ctx context.Context) error {
 	err := s.db.ping(ctx)
 	if err == nil && s.suspect.Load() {

@@ -71,6 +71,35 @@ func TestBrokerFailureIsLoggedOnce(t *testing.T) {
 	}
 }
 
+// TestWrongSecretsAreTold: refused requests are logged once a minute, with their number and
+// the setting that is wrong perhaps.
+func TestWrongSecretsAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, nil)
+		for range 3 {
+			for range 4 {
+				f.do(http.MethodPost, "/webhook", strings.NewReader(oneText), SignatureHeader, sign256([]byte("another")))
+			}
+			f.do(http.MethodGet, "/webhook?hub.mode=subscribe&hub.challenge=1&hub.verify_token=geheim", nil)
+			time.Sleep(31 * time.Second)
+		}
+		f.do(http.MethodDelete, "/webhook", nil)
+		var got []string
+		for line := range strings.Lines(f.log.String()) {
+			_, rest, _ := strings.Cut(strings.TrimSpace(line), " level=")
+			got = append(got, rest)
+		}
+		const text = `WARN msg="requests are refused; is the setting the same at Meta?" setting=`
+		if diff := cmp.Diff([]string{
+			text + "APP_SECRET requests=1", text + "VERIFY_TOKEN requests=1",
+			text + "APP_SECRET requests=8", text + "VERIFY_TOKEN requests=2",
+		}, got); diff != "" {
+			t.Errorf("log: -want +got\n%s", diff)
+		}
+	})
+}
+
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

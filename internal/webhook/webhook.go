@@ -93,8 +93,9 @@ type Handler struct {
 	metrics     *metrics
 	verifyToken [sha256.Size]byte // its digest, because comparing digests hides the length too
 	readers     *readers
-	slots       chan struct{} // holds an element for each signed POST
-	degraded    atomic.Bool   // the last publish was not confirmed
+	slots       chan struct{}        // holds an element for each signed POST
+	degraded    atomic.Bool          // the last publish was not confirmed
+	refused     map[string]*refusals // by method
 }
 
 // New checks the configuration and registers the metrics.
@@ -112,6 +113,7 @@ func New(cfg Config) (*Handler, error) {
 		verifyToken: sha256.Sum256([]byte(cfg.VerifyToken)),
 		readers:     readers,
 		slots:       slots,
+		refused:     map[string]*refusals{http.MethodGet: {setting: "VERIFY_TOKEN"}, http.MethodPost: {setting: "APP_SECRET"}},
 	}, nil
 }
 
@@ -130,6 +132,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, get func(*http.R
 		w.Header().Set("Allow", "GET, POST")
 	}
 	h.metrics.requests[a.result].Inc()
+	if a.result == forbidden {
+		h.refused[r.Method].add(r.Context(), h.cfg.Log, h.cfg.Now())
+	}
 	a.write(w)
 }
 
