@@ -24,7 +24,7 @@ type wiring struct {
 	settings ProgramSettings
 	trace    *tracing.Tracer       // nil: off
 	metrics  prometheus.Registerer // Registry, with the label of Name
-	tooOld   <-chan error          // why the server cannot be used; nil where Broker is given
+	useless  <-chan error          // why the program can do nothing on the broker; nil where Broker is given
 }
 
 // begin opens the broker. The constructor then defers undo.
@@ -40,12 +40,12 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 	}
 	w.openLog(program)
 	if w.Broker == nil {
-		tooOld := make(chan error, 1)
+		useless := make(chan error, 1)
 		b, err := rabbit.Open(rabbit.Config{
 			URLs: s.Broker.URLs(), Topology: s.Broker.Topology(), Name: "chatclub " + program, Log: w.Log, Registerer: w.metrics,
-			TooOld: func(err error) {
+			Useless: func(err error) {
 				select {
-				case tooOld <- err:
+				case useless <- err:
 				default:
 				}
 			},
@@ -54,7 +54,7 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 			w.undo(&err)
 			return nil, err
 		}
-		w.Broker, w.ownsBroker, w.tooOld = b, true, tooOld
+		w.Broker, w.ownsBroker, w.useless = b, true, useless
 		w.onClose(b.Close) // for a program that does not run; otherwise it is closed already
 	}
 	var err error
@@ -128,11 +128,14 @@ func (w *wiring) finish(ctx context.Context) (*Program, error) {
 }
 
 // runBroker closes the broker when its turn comes. A server that is too old ends the
-// program.
+// program, and programs beside it with another number of partitions do.
 func (w *wiring) runBroker(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
-	case err := <-w.tooOld:
+	case err := <-w.useless:
+		if other, ok := errors.AsType[*rabbit.OtherPartitionsError](err); ok {
+			err = &service.SettingsError{Faults: []error{service.Named("PARTITIONS", other)}}
+		}
 		return err
 	}
 	if err := w.Broker.Close(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/tools/program"
 )
 
@@ -146,4 +147,28 @@ func TestProgramsWithoutBroker(t *testing.T) {
 			t.Errorf("the log of %s holds a secret:\n%s", p.Name, p.Log())
 		}
 	}
+}
+
+// TestOtherPartitionsEndAProgram: a program with another number of partitions than those
+// beside it ends with one line that has both, whatever it is.
+func TestOtherPartitionsEndAProgram(t *testing.T) {
+	t.Parallel()
+	environ := map[string]string{
+		"AMQP_URL": rabbittest.URL(t), "QUEUE_PREFIX": rabbittest.Prefix(t), "PARTITIONS": "2", "LOG_LEVEL": "error",
+		"APP_SECRET": "x", "VERIFY_TOKEN": "x", "HTTP_ADDR": "127.0.0.1:0", "DATABASE_URL": "sqlite::memory:",
+	}
+	first := start(t, "webhook", environ).ready(t)
+	environ["PARTITIONS"], environ["ADMIN_ADDR"] = "3", "127.0.0.1:0"
+	for _, name := range []string{"webhook", "core", "dispatcher"} {
+		environ["PAGES_FILE"] = filepath.Join(t.TempDir(), "pages.json")
+		if err := os.WriteFile(environ["PAGES_FILE"], []byte(`{"1":"x"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text, code := output(t, name, environ)
+		const want = "broker: settings: PARTITIONS: 3 here, and 2 in the programs on the broker"
+		if code != 2 || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, want) {
+			t.Errorf("%s with three partitions beside two = %d %q, want 2 and one line that begins with %q", name, code, text, want)
+		}
+	}
+	first.Stop(t, program.Patience)
 }

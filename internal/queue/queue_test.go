@@ -25,8 +25,9 @@ func TestTopologyNames(t *testing.T) {
 		}
 	}
 	want := map[string]Spec{
-		"x.dead":    {Name: "x.dead"},
-		"x.probe.0": {Name: "x.probe.0"}, "x.probe.1": {Name: "x.probe.1"}, "x.probe.2": {Name: "x.probe.2"},
+		"x.dead":       {Name: "x.dead"},
+		"x.partitions": {Name: "x.partitions", Length: 2},
+		"x.probe.0":    {Name: "x.probe.0"}, "x.probe.1": {Name: "x.probe.1"}, "x.probe.2": {Name: "x.probe.2"},
 		"x.retry.1s":     {Name: "x.retry.1s", Delay: time.Second},
 		"x.retry.10s":    {Name: "x.retry.10s", Delay: 10 * time.Second},
 		"x.retry.60s":    {Name: "x.retry.60s", Delay: time.Minute},
@@ -55,8 +56,8 @@ func TestTopologyNames(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Specs (-want +got):\n%s", diff)
 	}
-	if names[0] != "x.dead" {
-		t.Errorf("first of Specs = %q, want %q", names[0], "x.dead")
+	if first := names[:2]; !slices.Equal(first, []string{"x.dead", "x.partitions"}) {
+		t.Errorf("first of Specs = %q, want x.dead and x.partitions", first)
 	}
 	for _, name := range []string{"x.outbound.4", "x.outbound.-1", "x.outbound.99", "x.outbound.", "x.retry.2s", "x.inbound", "x.inbound.02", "x.inbound.0", "x.lane.00", "x.lane.00.4", "x.lane.02.0", "x.lane.0.0", "x.slot.08", "x.slot.1", "y.inbound.00", ""} {
 		if top.Has(name) {

@@ -78,6 +78,10 @@ func (t Topology) Dead() string { return t.Prefix + ".dead" }
 // Orders is the stream of the operators' orders about pages.
 func (t Topology) Orders() string { return t.Prefix + ".orders" }
 
+// Number is a queue whose arguments hold Partitions, so that the broker refuses a program
+// that has another number. It stays empty.
+func (t Topology) Number() string { return t.Prefix + ".partitions" }
+
 // Shared is one queue for all pages, whose messages go to any of its consumers. It is for
 // comparisons with other ways to send: the product has none.
 func (t Topology) Shared() string { return t.Prefix + ".shared" }
@@ -193,11 +197,13 @@ type Spec struct {
 	Stream       bool          // keep everything, and deliver all of it to every consumer, from the beginning
 	DeadLetter   string        // queue of the messages that the broker takes off by itself
 	Delay        time.Duration // above 0: a message goes after that to the queue that it was published for
+	Length       int           // above 0: messages at most; the broker refuses a declaration with another
 }
 
-// Specs lists every queue of the topology, the dead-letter queue first.
+// Specs lists every queue of the topology: the dead-letter queue first, then Number, so that
+// a program with another number declares none of the others.
 func (t Topology) Specs() []Spec {
-	specs := []Spec{{Name: t.Dead()}, {Name: t.Orders(), Stream: true}}
+	specs := []Spec{{Name: t.Dead()}, {Name: t.Number(), Length: t.Partitions}, {Name: t.Orders(), Stream: true}}
 	for _, name := range slices.Concat(t.Probes(), t.Slots(), t.CoreSlots()) {
 		specs = append(specs, Spec{Name: name})
 	}
@@ -230,7 +236,7 @@ func (t Topology) Has(name string) bool {
 		i, err := strconv.Atoi(digits)
 		return err == nil && i >= 0 && i < t.Partitions && slices.Contains(t.LanesOf(i), name)
 	}
-	return name == t.Dead() || name == t.OutboundAny() || name == t.Orders() ||
+	return name == t.Dead() || name == t.Number() || name == t.OutboundAny() || name == t.Orders() ||
 		slices.Contains(t.Probes(), name) || slices.Contains(t.Slots(), name) || slices.Contains(t.CoreSlots(), name) ||
 		slices.ContainsFunc(Delays(), func(d time.Duration) bool { return name == t.Retry(d) })
 }

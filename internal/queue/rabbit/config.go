@@ -46,9 +46,10 @@ type Config struct {
 	Window         int                   // most messages unconfirmed at a time; default DefaultWindow
 	Log            *slog.Logger          // nil logs nothing
 	Registerer     prometheus.Registerer // nil exports no metrics
-	// TooOld gets the error of each server that is refused because it is older than
-	// RabbitMQ 4.0: the program can do nothing there, and should end. nil: the log gets it.
-	TooOld func(error)
+	// Useless gets the error of each connection on which the program can do nothing, and
+	// should end: the server is older than RabbitMQ 4.0, or the programs on it have another
+	// number of partitions (*OtherPartitionsError). nil: the log gets it.
+	Useless func(error)
 }
 
 // withDefaults returns c with every default filled in.

@@ -3,6 +3,8 @@ package rabbit
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,7 +106,7 @@ func declare(s *session, topology queue.Topology) error {
 				err = reply
 			}
 		}
-		return fmt.Errorf("declare queues: %w", explain(err))
+		return fmt.Errorf("declare queues: %w", explainNumber(err, topology))
 	}
 	if err := ch.Close(); err != nil {
 		return fmt.Errorf("close channel to declare queues: %w", err)
@@ -149,6 +151,9 @@ func arguments(spec queue.Spec) amqp.Table {
 		args["x-dead-letter-strategy"] = "at-least-once"
 		args["x-overflow"] = "reject-publish"
 	}
+	if spec.Length > 0 {
+		args["x-max-length"] = int64(spec.Length)
+	}
 	if spec.Delay > 0 {
 		args["x-message-ttl"] = spec.Delay.Milliseconds()
 	}
@@ -160,6 +165,34 @@ func arguments(spec queue.Spec) amqp.Table {
 	}
 	return args
 }
+
+// OtherPartitionsError says that the programs on the broker have another number of
+// partitions: they would put messages where this one does not look.
+type OtherPartitionsError struct {
+	Queue       string // that holds their number
+	Here, There int
+}
+
+// Error implements error.
+func (e *OtherPartitionsError) Error() string {
+	return fmt.Sprintf("%d here, and %d in the programs on the broker, which keeps it in the queue %s", e.Here, e.There, e.Queue)
+}
+
+// explainNumber is explain, and makes an *OtherPartitionsError of the reply to a declaration
+// of the queue that holds the number of partitions.
+func explainNumber(err error, t queue.Topology) error {
+	var reply *amqp.Error
+	if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason, "'x-max-length' for queue '"+t.Number()+"'") {
+		if found := currentNumber.FindStringSubmatch(reply.Reason); found != nil {
+			there, _ := strconv.Atoi(found[1]) // digits; none is too long to be one of ours
+			return &OtherPartitionsError{Queue: t.Number(), Here: t.Partitions, There: there}
+		}
+	}
+	return explain(err)
+}
+
+// currentNumber finds the number that an existing queue has, in RabbitMQ's words.
+var currentNumber = regexp.MustCompile(`current is '(\d{1,9})'`)
 
 // is reports whether err is RabbitMQ's reply with that code.
 func is(err error, code int) bool {
@@ -185,4 +218,11 @@ func explain(err error) error {
 // password, a permission, a queue's arguments, a virtual host or a limit.
 func isRefusal(err error) bool {
 	return is(err, amqp.AccessRefused) || is(err, amqp.PreconditionFailed) || is(err, amqp.NotAllowed) || is(err, amqp.ResourceLocked)
+}
+
+// isUseless reports whether a program can do nothing on a broker, before somebody changes
+// the broker or the program.
+func isUseless(err error) bool {
+	_, other := errors.AsType[*OtherPartitionsError](err)
+	return other || errors.Is(err, errTooOld)
 }

@@ -92,8 +92,8 @@ func (l *link) run(ctx context.Context) {
 			last, l.patience = err, l.patience.after(err, time.Since(start))
 		}
 		pause := pauseAfter(failures)
-		if l.cfg.TooOld != nil && errors.Is(err, errTooOld) {
-			l.cfg.TooOld(err)
+		if l.cfg.Useless != nil && isUseless(err) {
+			l.cfg.Useless(err)
 		} else {
 			logged = l.logLoss(logged, loss{url: url, text: err.Error(), at: time.Now()}, err, pause)
 		}
@@ -226,7 +226,7 @@ func (l *link) logLoss(last, now loss, err error, pause time.Duration) loss {
 	switch {
 	case last.url == now.url && last.text == now.text && now.at.Sub(last.at) < remindEvery:
 		log, now.at = l.cfg.Log.Debug, last.at
-	case isRefusal(err), errors.Is(err, errTooOld):
+	case isRefusal(err), isUseless(err):
 		log = l.cfg.Log.Error
 	}
 	log("broker connection lost", "connection", l.kind, "address", address(now.url), "retry_in", pause, "err", err)

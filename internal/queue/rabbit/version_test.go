@@ -39,7 +39,7 @@ func TestTooOldServer(t *testing.T) {
 			Log: slog.New(slog.NewTextHandler(heard, nil)),
 		}
 		if told {
-			cfg.TooOld = func(err error) { heard <- err.Error() }
+			cfg.Useless = func(err error) { heard <- err.Error() }
 		}
 		b, err := Open(cfg)
 		if err != nil {
