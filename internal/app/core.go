@@ -38,6 +38,7 @@ type CoreSettings struct {
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for a page without a limit of its own: the highest rate of a broadcast. See FLOOD_SHARE."`
 	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Audio and video calls per second that it takes for such a page. See FLOOD_SHARE."`
 	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long core waits at a time for the broker to confirm an event's copies. Then it goes on waiting for those that are on their way, and publishes again only those whose connection has ended or that were refused. Broadcasts are published again."`
+	TakeInbound     bool           `env:"TAKE_INBOUND" envDefault:"false" doc:"Take the events although a bot of your own consumes inbound, which gets none then. Otherwise core waits until it has ended."`
 	MaxBacklog      int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
 	ProgramSettings
@@ -191,6 +192,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		PublishTimeout:  s.PublishTimeout,
 		Idle:            s.RoomIdle,
 		FreshWithin:     s.FreshWithin,
+		TakeInbound:     s.TakeInbound,
 		Limits:          limits,
 		NoShare:         s.FloodShare == 0,
 		Language:        string(s.Language),

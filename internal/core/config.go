@@ -53,6 +53,7 @@ type Config struct {
 	NoShare         bool                  // a message, and a member, may take any part of them
 	FreshWithin     time.Duration         // a message whose copies would come later is left out, whole, while its page is in excess; 0: none is
 	Language        string                // of users whose language is unknown: en, pt or es; default en
+	TakeInbound     bool                  // take the events although a bot consumes them
 	Registerer      prometheus.Registerer // nil: metrics go nowhere
 	Log             *slog.Logger          // nil: no log
 	Tracer          *tracing.Tracer       // nil: no traces

@@ -108,7 +108,7 @@ func (c *Core) Ready(ctx context.Context) error {
 // those in progress within ShutdownTimeout, and hands the others back in order.
 //
 // It waits as long as it takes: for a database or a broker that is away, and for
-// its own migration or that of another core. It returns an error if the
+// its own migration or that of another core, and for a bot that consumes the events. It returns an error if the
 // database is newer than this program or older than any release, if a subscription is
 // refused or ended from elsewhere, or if Alongside fails. Call it once.
 func (c *Core) Run(ctx context.Context) error {
@@ -117,6 +117,9 @@ func (c *Core) Run(ctx context.Context) error {
 			return nil // ctx has ended
 		}
 		return err
+	}
+	if !c.awaitBot(ctx) {
+		return nil
 	}
 	c.startup.set(nil)
 	c.cfg.Log.InfoContext(ctx, "core started", "workers", c.cfg.Workers, "prefetch", c.cfg.Prefetch)
