@@ -19,6 +19,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -77,6 +78,8 @@ func Main[S any](program func(context.Context, S) (*Program, error)) int {
 type Program struct {
 	log      *slog.Logger
 	ready    func(context.Context) error
+	still    func() time.Duration    // the time for which the program's work has made no turn
+	flush    func() error            // writes the log
 	pages    map[string]http.Handler // on the admin server, beside those that every program has
 	actors   []service.Actor         // in the order of shutdown
 	closers  []func() error          // in the order of opening
@@ -89,8 +92,13 @@ type Program struct {
 // Run does the program's work until ctx ends, or a part of it fails. Then it
 // stops the parts in the order that the constructor gives, each within its
 // bound, and closes the program's resources.
+//
+// It also returns, with an error and without stopping anything, when the program's work
+// stands still. The caller must end the process then.
 func (p *Program) Run(ctx context.Context) error {
-	return errors.Join(service.Run(ctx, p.log, p.actors...), p.Close())
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(service.Run(ctx, p.log, p.actors...), p.Close()) }()
+	return p.watch(ended)
 }
 
 // Close closes the resources of a program that will not run.

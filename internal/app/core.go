@@ -204,7 +204,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.ready = c.Ready
+	w.ready, w.still = c.Ready, c.SinceTurn
 	for _, pattern := range operator.Patterns() {
 		w.pages[pattern] = operators
 	}

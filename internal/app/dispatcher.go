@@ -150,7 +150,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	if err != nil {
 		return nil, err
 	}
-	w.ready = func(context.Context) error { return d.Ready() }
+	w.ready, w.still = func(context.Context) error { return d.Ready() }, d.SinceTurn
 	w.pages["/pages"], w.pages["/pages/"] = d.PagesHandler(), d.PagesHandler()
 	w.pages["/messages"] = d.MessagesHandler()
 	if err := w.submits(s.MaxBacklog, knows); err != nil {

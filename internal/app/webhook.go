@@ -102,7 +102,7 @@ func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) 
 	if err != nil {
 		return nil, err
 	}
-	w.ready = func(context.Context) error { return w.Broker.Ready() }
+	w.ready, w.still = func(context.Context) error { return w.Broker.Ready() }, handler.SinceTurn
 
 	if w.http, err = service.Listen(ctx, s.HTTPAddr); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -31,7 +32,10 @@ type wiring struct {
 func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*wiring, error) {
 	o = o.withDefaults()
 	w := &wiring{
-		Program: &Program{pages: map[string]http.Handler{schema.Pattern: schema.Handler()}},
+		Program: &Program{
+			pages: map[string]http.Handler{schema.Pattern: schema.Handler()},
+			still: func() time.Duration { return 0 }, flush: func() error { return nil },
+		},
 		Options: o, settings: s, metrics: o.Registry,
 	}
 	if o.Name != "" {
@@ -78,6 +82,7 @@ func (w *wiring) openLog(program string) {
 	if w.Log == nil {
 		log := service.OpenLog(w.settings.Log, os.Stderr, dropped)
 		w.Log, w.logLevel = log.Logger, log.Level
+		w.flush = log.Close
 		w.onClose(log.Close)
 	}
 	w.Log = w.Log.With("program", program)
@@ -120,7 +125,7 @@ func (w *wiring) finish(ctx context.Context) (*Program, error) {
 	}
 	w.onClose(listener.Close)
 	w.admin = service.NewAdmin(service.AdminConfig{
-		Addr: s.Addr, Listener: listener, Registry: w.Registry, Token: s.Token, PProf: s.PProf, Log: w.Log, LogLevel: w.logLevel, Ready: w.Ready,
+		Addr: s.Addr, Listener: listener, Registry: w.Registry, Token: s.Token, PProf: s.PProf, Log: w.Log, LogLevel: w.logLevel, Ready: w.Ready, Still: w.still,
 	})
 	w.MountPages(w.admin)
 	w.actors = append(w.actors, w.admin.Actor())

@@ -103,6 +103,10 @@ func (c *Core) Ready(ctx context.Context) error {
 	return errors.Join(broker, database)
 }
 
+// SinceTurn returns the longest time for which the loop that takes a partition's events has
+// made no turn: some seconds at most, however long an event takes. Safe for concurrent use.
+func (c *Core) SinceTurn() time.Duration { return c.keeper.SinceTurn() }
+
 // Run migrates the database, then handles events until ctx ends. It returns nil
 // after its goroutines have ended. At the end it takes no more events, finishes
 // those in progress within ShutdownTimeout, and hands the others back in order.

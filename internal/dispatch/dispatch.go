@@ -161,7 +161,8 @@ type Dispatcher struct {
 	posts    chan func(*engine) // to be called by the engine
 	finished chan struct{}      // closed when the engine has ended
 
-	apiDown, silent atomic.Bool // the API takes no calls; it does not answer
+	apiDown, silent atomic.Bool  // the API takes no calls; it does not answer
+	turned          atomic.Int64 // when the engine made its last turn, in ns since 1970; 0: it does not run
 }
 
 // New checks the configuration and registers the metrics.
@@ -191,6 +192,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	e.start()                                        //nolint:contextcheck // what it starts outlives ctx, in bounds of its own
 	e.loop(ctx.Done(), func() bool { return false }) //nolint:contextcheck // as above
 	return e.stop()                                  //nolint:contextcheck // as above
+}
+
+// SinceTurn returns the time since the engine made its last turn, 0 while it does not run. A
+// well one makes a turn every two seconds at least.
+func (d *Dispatcher) SinceTurn() time.Duration {
+	if at := d.turned.Load(); at != 0 {
+		return d.Now().Sub(time.Unix(0, at))
+	}
+	return 0
 }
 
 // Ready returns nil while the broker can be used, otherwise why not. An API that

@@ -68,7 +68,9 @@ func newEngine(d *Dispatcher) (*engine, error) {
 func (e *engine) loop(end <-chan struct{}, done func() bool) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	defer e.turned.Store(0)
 	for {
+		e.turned.Store(e.Now().UnixNano())
 		e.advance()
 		e.metrics.held.Set(float64(e.pages.inHand))
 		e.metrics.inFlight.Set(float64(e.calls.inFlight))

@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,6 +51,8 @@ type Keeper struct {
 	Prefetch int                               // messages of one partition held at most
 	Patience time.Duration                     // for the work in hand when a partition is given up
 	Take     func(c *Claim, d *queue.Delivery) // gets the deliveries, in order; it must not block
+
+	turned [queue.MaxPartitions]atomic.Int64 // when each partition's loop made its last turn, in ns since 1970; 0: it does not run
 
 	mu      sync.Mutex
 	place   Place
@@ -116,6 +119,7 @@ func (k *Keeper) watch(ctx context.Context) {
 // old one is left, so that the broker gives the partition to nobody with a lower priority
 // meanwhile.
 func (k *Keeper) keep(ctx context.Context, i int) error {
+	defer k.turned[i].Store(0)
 	var leaving sync.WaitGroup
 	defer leaving.Wait()
 	leave := func() {}
@@ -129,7 +133,8 @@ func (k *Keeper) keep(ctx context.Context, i int) error {
 			return err
 		}
 		old, leave = c, func() { k.leave(c) }
-		if err := k.serve(ctx, c); err != nil || ctx.Err() != nil {
+		if err := k.serve(ctx, c, &k.turned[i]); err != nil || ctx.Err() != nil {
+			k.turned[i].Store(0)
 			leave()
 			return err
 		}
@@ -151,10 +156,11 @@ func (k *Keeper) open(i int) (*Claim, error) {
 }
 
 // serve passes deliveries on until ctx ends or the claim is to be renewed.
-func (k *Keeper) serve(ctx context.Context, c *Claim) error {
+func (k *Keeper) serve(ctx context.Context, c *Claim, turned *atomic.Int64) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
+		turned.Store(time.Now().UnixNano())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -204,6 +210,17 @@ func (k *Keeper) leave(c *Claim) {
 	if err := c.sub.Close(); err != nil {
 		k.Log.Warn("subscription of a partition not closed", "queue", c.queue, "err", err)
 	}
+}
+
+// SinceTurn returns the longest time since a partition's loop made its last turn, 0 while none
+// runs. A well one makes a turn every few seconds, whatever its events wait for.
+func (k *Keeper) SinceTurn() (longest time.Duration) {
+	for i := range k.turned { // without the lock, which a loop that stands still may have
+		if at := k.turned[i].Load(); at != 0 {
+			longest = max(longest, time.Since(time.Unix(0, at)))
+		}
+	}
+	return longest
 }
 
 // Owned is the number of the partitions of which something is held, or was delivered

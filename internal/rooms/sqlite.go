@@ -27,9 +27,9 @@ type lite struct {
 	used chan struct{} // holds a token while the connection is in use
 
 	// The holder of the token may use these.
-	opened os.FileInfo           // the file that conn has; nil of an in-memory database
-	conn  *sql.Conn            // nil before its first use
-	stmts map[string]*sql.Stmt // prepared on conn
+	opened os.FileInfo          // the file that conn has; nil of an in-memory database
+	conn   *sql.Conn            // nil before its first use
+	stmts  map[string]*sql.Stmt // prepared on conn
 }
 
 func openSQLite(file string) (*lite, error) {

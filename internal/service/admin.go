@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,6 +19,8 @@ const (
 	// readyTimeout bounds one readiness check: below the probe time-outs in
 	// use (Kubernetes 1 s by default is for the fast path, compose 30 s).
 	readyTimeout = 2 * time.Second
+	// mostStill is several times the longest turn of a program that is well.
+	mostStill = 10 * time.Second
 	// adminShutdown is enough for a scrape in flight; it comes on top of the
 	// program's own SHUTDOWN_TIMEOUT.
 	adminShutdown = 2 * time.Second
@@ -41,6 +44,7 @@ type AdminConfig struct {
 	Listener net.Listener                    // required by Run and Addr
 	Registry *prometheus.Registry            // nil: an empty one
 	Ready    func(ctx context.Context) error // nil: ready while the process lives
+	Still    func() time.Duration            // the time for which the program's work stands still; nil: it never does
 	Token    Secret                          // that requests must carry; "": none
 	PProf    bool
 	Log      *slog.Logger // nil: no log
@@ -51,6 +55,9 @@ func (c AdminConfig) withDefaults() AdminConfig {
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()
 	}
+	if c.Still == nil {
+		c.Still = func() time.Duration { return 0 }
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -58,7 +65,7 @@ func (c AdminConfig) withDefaults() AdminConfig {
 }
 
 // Admin is the HTTP server for operators. It serves /metrics, /healthz (200 while
-// the process lives) and /readyz (200, or 503 with the reason as text), and
+// the process works, 503 when its work has stood still for ten seconds) and /readyz (200, or 503 with the reason as text), and
 // /loglevel. Where the settings ask for it, it serves /debug/pprof. NewAdmin makes one.
 //
 // The first three are open to every request: they change nothing and tell nothing
@@ -85,7 +92,7 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	a.open.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{
 		Registry: cfg.Registry, EnableOpenMetrics: true, // which alone has exemplars, beside protobuf
 	}))
-	a.open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	a.open.HandleFunc("GET /healthz", a.healthz)
 	a.open.HandleFunc("GET /readyz", a.readyz)
 	if cfg.LogLevel != nil {
 		level := cfg.LogLevel.handler(cfg.Log)
@@ -123,6 +130,14 @@ func (a *Admin) Run(ctx context.Context) error {
 // Actor returns a as a part of a group. It belongs at the end, so that metrics
 // and health are served while the others stop.
 func (a *Admin) Actor() Actor { return Actor{Name: "admin", Run: a.Run} }
+
+func (a *Admin) healthz(w http.ResponseWriter, _ *http.Request) {
+	if still := a.cfg.Still(); still > mostStill {
+		plain(w, http.StatusServiceUnavailable, fmt.Sprintf("not healthy: no turn for %s\n", still.Round(time.Second)))
+		return
+	}
+	plain(w, http.StatusOK, "ok\n")
+}
 
 func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	if a.cfg.Ready == nil {

@@ -24,7 +24,8 @@ func get(t *testing.T, h http.Handler, path string) (int, string) {
 func TestAdminPages(t *testing.T) {
 	t.Parallel()
 	var down error
-	a := NewAdmin(AdminConfig{Registry: NewRegistry(), Log: discard(), Ready: func(ctx context.Context) error {
+	var still time.Duration
+	a := NewAdmin(AdminConfig{Still: func() time.Duration { return still }, Registry: NewRegistry(), Log: discard(), Ready: func(ctx context.Context) error {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("readiness is asked without a deadline")
 		}
@@ -46,6 +47,10 @@ func TestAdminPages(t *testing.T) {
 	down = errors.Join(errors.New("broker: gone"), errors.New("database: gone"))
 	check("/readyz", 503, "not ready: broker: gone; database: gone\n")
 	check("/healthz", 200, "ok\n")
+	still = 10 * time.Second
+	check("/healthz", 200, "ok\n")
+	still += 2400 * time.Millisecond
+	check("/healthz", 503, "not healthy: no turn for 12s\n")
 
 	profiled := NewAdmin(AdminConfig{Registry: NewRegistry(), Log: discard(), PProf: true})
 	if code, _ := get(t, profiled.Handler(), "/debug/pprof/"); code != 200 {

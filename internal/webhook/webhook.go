@@ -96,6 +96,7 @@ type Handler struct {
 	slots       chan struct{}        // holds an element for each signed POST
 	degraded    atomic.Bool          // the last publish was not confirmed
 	refused     map[string]*refusals // by method
+	turns       turns
 }
 
 // New checks the configuration and registers the metrics.
@@ -120,9 +121,14 @@ func New(cfg Config) (*Handler, error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve(w, r, h.verify, h.post) }
 
+// SinceTurn returns the time for which requests have been in hand and none has ended: at most
+// the server's time to read a body, and PublishTimeout.
+func (h *Handler) SinceTurn() time.Duration { return h.turns.since(h.cfg.Now()) }
+
 // serve answers a request by its method, and counts the result.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, get func(*http.Request) answer, post func(http.ResponseWriter, *http.Request) answer) {
 	a := answer{result: badMethod}
+	h.turns.begin(h.cfg.Now())
 	switch r.Method {
 	case http.MethodGet:
 		a = get(r)
@@ -131,6 +137,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, get func(*http.R
 	default:
 		w.Header().Set("Allow", "GET, POST")
 	}
+	h.turns.end(h.cfg.Now()) // before the answer, for which the client may take its time
 	h.metrics.requests[a.result].Inc()
 	if a.result == forbidden {
 		h.refused[r.Method].add(r.Context(), h.cfg.Log, h.cfg.Now())
