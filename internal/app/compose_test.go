@@ -124,6 +124,9 @@ func bounded(t *testing.T, place string, s composeService) {
 	if s.MemLimit == "" || s.CPUs == "" || s.Logging.Options["max-size"] == "" || s.Logging.Options["max-file"] == "" {
 		t.Errorf("%s: mem_limit %q, cpus %q, logging %v; want all", place, s.MemLimit, s.CPUs, s.Logging.Options)
 	}
+	if s.ours() && s.program() == "dispatcher" && s.CPUs != "0" {
+		t.Errorf("%s: cpus %q, want 0: a dispatcher that is throttled sends late", place, s.CPUs)
+	}
 	checked := len(s.Healthcheck.Test) > 0 && !s.Healthcheck.Disable
 	if tool := slices.Contains(s.Profiles, "tools"); checked == tool {
 		t.Errorf("%s: has a health check is %t, want %t", place, checked, !tool)

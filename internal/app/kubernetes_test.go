@@ -37,7 +37,18 @@ type manifest struct {
 
 		// Of a ScaledObject.
 		MaxReplicaCount int `yaml:"maxReplicaCount"`
-		Triggers        []struct{ Metadata struct{ Query string } }
+		Triggers        []struct {
+			Type       string
+			MetricType string `yaml:"metricType"`
+			Metadata   struct {
+				Query            string
+				IgnoreNullValues string `yaml:"ignoreNullValues"`
+			}
+		}
+		Fallback struct{ Behavior string }
+
+		// Of a Deployment.
+		ProgressDeadlineSeconds int `yaml:"progressDeadlineSeconds"`
 
 		// Of a RabbitMQ policy.
 		Pattern    string
@@ -244,7 +255,7 @@ func TestManifestsKnowTheSecrets(t *testing.T) {
 }
 
 // A program has the time to stop that it has in compose, besides the time for which
-// the ingress goes on sending to it; and Go collects below the limit of memory.
+// the gateway goes on sending to it; and Go collects below the limit of memory.
 func TestManifestsLetProgramsStop(t *testing.T) {
 	t.Parallel()
 	grace := regexp.MustCompile(`stop_grace_period: (\w+)`).FindStringSubmatch(document(t, "docker-compose.yml"))
@@ -313,6 +324,29 @@ func TestDemoPagesAreThoseOfFakeapi(t *testing.T) {
 	}
 }
 
+// The rollout of a core that migrates fails no sooner than who waits for it gives up.
+func TestMigrationHasTime(t *testing.T) {
+	t.Parallel()
+	waits := regexp.MustCompile(`rollout status deployment/core --timeout=(\w+)`).FindStringSubmatch(document(t, "docs/kubernetes.md"))
+	if waits == nil {
+		t.Fatal("docs/kubernetes.md does not say how to wait for core")
+	}
+	want, err := time.ParseDuration(waits[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range readManifests(t, "base") {
+		if o.Kind != "Deployment" || o.Metadata.Name != "core" {
+			continue
+		}
+		if got := time.Duration(o.Spec.ProgressDeadlineSeconds) * time.Second; got < want {
+			t.Errorf("core has the progress deadline %v, want %v", got, want)
+		}
+		return
+	}
+	t.Error("found no core")
+}
+
 // KEDA asks for metrics that there are, of the namespace and queue that the
 // production overlay has, and never for more dispatchers than partitions.
 func TestScalersKnowTheMetrics(t *testing.T) {
@@ -342,7 +376,14 @@ func TestScalersKnowTheMetrics(t *testing.T) {
 		if o.Metadata.Name == "dispatcher" && o.Spec.MaxReplicaCount > partitions {
 			t.Errorf("up to %d dispatchers are started, want at most the %d partitions", o.Spec.MaxReplicaCount, partitions)
 		}
+		if o.Spec.Fallback.Behavior != "currentReplicas" {
+			t.Errorf("the scaler of %s has the fallback %q, want currentReplicas", o.Metadata.Name, o.Spec.Fallback.Behavior)
+		}
 		for _, trigger := range o.Spec.Triggers {
+			if m := trigger.Metadata; trigger.Type == "prometheus" && (m.IgnoreNullValues != "false" || trigger.MetricType != "AverageValue") {
+				t.Errorf("the scaler of %s asks for %s as %s, with ignoreNullValues %q: want no answer to be none, which the fallback takes",
+					o.Metadata.Name, m.Query, trigger.MetricType, m.IgnoreNullValues)
+			}
 			for _, m := range regexp.MustCompile(`\b((?:chatclub|rabbitmq)_\w+)\{(.*?)\}`).FindAllStringSubmatch(trigger.Metadata.Query, -1) {
 				asked[o.Metadata.Name+" "+m[1]] = true
 				if strings.HasPrefix(m[1], "chatclub_") && !known[m[1]] {

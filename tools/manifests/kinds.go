@@ -47,6 +47,13 @@ var (
 			"github.com/kedacore/keda/v2", "v2.21.0", "h1:R6z2HZvstK4RLUMxroNACzBj74xGxt3kG59b5Xc+Xps=",
 			[]string{"config/crd/bases/keda.sh_scaledobjects.yaml"},
 		},
+		{
+			"sigs.k8s.io/gateway-api", "v1.4.0", "h1:ZwlNM6zOHq0h3WUX2gfByPs2yAEsy/EenYJB78jpQfQ=",
+			[]string{
+				"config/crd/standard/gateway.networking.k8s.io_gateways.yaml",
+				"config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
+			},
+		},
 	}
 )
 
