@@ -12,6 +12,9 @@ import (
 //go:embed v1
 var Files embed.FS
 
+// Version is that of the protocol that the programs of this source speak.
+const Version = 1
+
 // Pattern is the pattern of http.ServeMux for everything that Handler serves.
 const Pattern = "/schema/"
 

@@ -169,7 +169,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	book := orders.NewBook()
+	book := w.book("core", s.LimitText, s.LimitMedia)
 	limits := core.NewLimits(s.limits(), book.Limits)
 	operators, err := operator.New(operator.Config{
 		Store:     store,

@@ -145,6 +145,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 		Registerer:      w.metrics,
 		Log:             w.Log,
 		Tracer:          w.trace,
+		Orders:          w.book("dispatcher", s.LimitText, s.LimitMedia),
 		Random:          cfg.Random,
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/docs/schema"
+	"chatclub/internal/orders"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
 	"chatclub/internal/submit"
@@ -87,6 +88,14 @@ func (w *wiring) openLog(program string) {
 	}
 	w.Log = w.Log.With("program", program)
 	w.log = w.Log
+}
+
+// book returns the operators' orders, with the settings that all programs must have in common.
+func (w *wiring) book(program string, text, media int) *orders.Book {
+	book := orders.NewBook()
+	book.Compare(orders.Settings{Program: program, Protocol: schema.Version, Text: text, Media: media})
+	w.pages["GET /settings"] = book.SettingsHandler()
+	return book
 }
 
 // submits adds POST /messages to the admin pages. knows reports whether a page has a token;

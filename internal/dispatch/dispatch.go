@@ -74,6 +74,7 @@ type Config struct {
 	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
 
 	Tracer *tracing.Tracer // nil: no traces
+	Orders *orders.Book    // follows the operators' orders; nil: one of its own
 }
 
 // The least values. A partition holds some pages and what one of them has in calls: with fewer
@@ -171,7 +172,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		return nil, fmt.Errorf("new dispatcher: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	d := &Dispatcher{Config: cfg, orders: orders.NewBook(), posts: make(chan func(*engine)), finished: make(chan struct{})}
+	d := &Dispatcher{Config: cfg, orders: cmp.Or(cfg.Orders, orders.NewBook()), posts: make(chan func(*engine)), finished: make(chan struct{})}
 	d.metrics = newMetrics(cfg.Registerer, d.apiDown.Load, d.silent.Load)
 	d.metrics.most.Set(float64(cfg.MaxInFlight))
 	return d, nil

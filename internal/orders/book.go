@@ -30,6 +30,7 @@ const (
 // use.
 type Book struct {
 	known chan struct{}
+	peers peers
 
 	mu    sync.RWMutex
 	pages map[string]*Page
@@ -37,7 +38,7 @@ type Book struct {
 
 // NewBook returns a Book without orders.
 func NewBook() *Book {
-	return &Book{known: make(chan struct{}), pages: make(map[string]*Page)}
+	return &Book{known: make(chan struct{}), pages: make(map[string]*Page), peers: peers{others: make(map[Settings]*heard)}}
 }
 
 // Page returns the orders about a page, nil if there are none.
@@ -73,19 +74,29 @@ func (b *Book) Follow(ctx context.Context, broker queue.Broker, log *slog.Logger
 	}
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
 	defer stop()
-	mark := queue.Message{Queue: broker.Topology().Orders(), ID: markPrefix + rand.Text(), Body: []byte("{}")}
+	id, top := markPrefix+rand.Text(), broker.Topology()
+	if b.peers.ask, err = (mark{b.peers.own, true}).message(top, id); err != nil {
+		return err
+	}
+	if b.peers.answer, err = (mark{b.peers.own, false}).message(top, id); err != nil {
+		return err
+	}
 	var marking sync.WaitGroup
 	defer marking.Wait()
-	marking.Go(func() { putMark(ctx, broker, log, mark) })
+	marking.Go(func() { putMark(ctx, broker, log, b.peers.ask) })
+	marking.Go(func() { b.keepAsking(ctx, broker, log) })
 	known := false
 	for d := range sub.Deliveries() {
 		switch o, err := decode(d.Body); {
-		case d.ID == mark.ID:
+		case d.ID == id:
 			if !known {
 				close(b.known)
 			}
 			known = true
-		case strings.HasPrefix(d.ID, markPrefix): // another reader's
+		case strings.HasPrefix(d.ID, markPrefix): // another reader's; what is older than ours is history
+			if known {
+				b.hear(ctx, broker, d.Body, log, &marking)
+			}
 		case err != nil: // of a later version, or somebody else's
 			log.WarnContext(ctx, "order cannot be read; it has no effect", "id", d.ID, "err", err)
 		default:
