@@ -16,9 +16,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,8 +59,10 @@ func (o Options) withDefaults() Options {
 }
 
 // Main is a binary's main function, and returns its exit code: it loads the settings from
-// flags and the environment, makes the program, and runs it until SIGINT or SIGTERM.
+// flags and the environment, makes the program, and runs it until SIGINT, SIGTERM or SIGHUP.
+// A reader of the log that is gone ends nothing.
 func Main[S any](program func(context.Context, S) (*Program, error)) int {
+	signal.Ignore(syscall.SIGPIPE) // a write fails in place of ending the process
 	return service.Main(os.Stderr, func(ctx context.Context) error {
 		s, err := service.Load[S](os.Args[1:], nil, os.Stdout)
 		if err != nil {

@@ -37,10 +37,9 @@ const (
 
 // Main calls run with a context that SIGINT, SIGTERM or SIGHUP ends, and writes its
 // error as one line to stderr. It returns the exit code: 0 for nil and ErrPrinted,
-// 2 for wrong settings, otherwise 1. A reader of the output that is gone, or does not
-// read, ends nothing and keeps nothing from ending.
+// 2 for wrong settings, otherwise 1. A reader of stderr that does not read keeps nothing from
+// ending.
 func Main(stderr io.Writer, run func(context.Context) error) int {
-	signal.Ignore(syscall.SIGPIPE) // a write fails in place of ending the process
 	ctx, stop := SignalContext(context.Background())
 	defer stop()
 	err := run(ctx)
