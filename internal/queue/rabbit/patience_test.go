@@ -134,7 +134,7 @@ func TestArguments(t *testing.T) {
 		"x-dead-letter-strategy": "at-least-once", "x-dead-letter-routing-key": "x.dead",
 	}
 	want := map[string]map[string]any{
-		"x.dead": {}, "x.probe.0": {}, "x.probe.1": {}, "x.probe.2": {},
+		"x.dead": {}, "x.partitions": {"x-max-length": int64(1)}, "x.probe.0": {}, "x.probe.1": {}, "x.probe.2": {},
 		"x.retry.1s": delay(1000), "x.retry.10s": delay(10_000), "x.retry.60s": delay(60_000),
 		"x.retry.600s": delay(600_000), "x.retry.7200s": delay(7_200_000), "x.retry.86400s": delay(86_400_000),
 		"x.orders":      {"x-queue-type": "stream", "x-queue-leader-locator": "balanced"},

@@ -61,8 +61,8 @@ func TestPrefix(t *testing.T) {
 			}
 		}
 	})
-	if len(names) != 54 {
-		t.Fatalf("declared %d queues, want 54", len(names))
+	if len(names) != 55 {
+		t.Fatalf("declared %d queues, want 55", len(names))
 	}
 	for _, name := range names {
 		ch, err := conn.Channel()
