@@ -35,6 +35,24 @@ func (s adminSettings) Validate() error {
 	return errors.Join(service.CheckHTTPURLs("DISPATCHERS", s.Dispatchers), s.coreSettings.Validate())
 }
 
+// brokerSettings say where RabbitMQ is, for a command that can do without.
+type brokerSettings struct {
+	AMQPURL service.Secret `env:"AMQP_URL" doc:"Addresses of RabbitMQ, as the programs have them; empty: nothing is said about queues."`
+	app.QueueSettings
+}
+
+func (s brokerSettings) broker() app.BrokerSettings {
+	return app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.QueueSettings}
+}
+
+// Validate names every fault.
+func (s brokerSettings) Validate() error {
+	if s.AMQPURL == "" {
+		return s.QueueSettings.Validate()
+	}
+	return s.broker().Validate()
+}
+
 // openBroker connects to a broker and declares nothing: queues that are missing stay
 // so.
 func (t tool) openBroker(s app.BrokerSettings) (*rabbit.Broker, error) {

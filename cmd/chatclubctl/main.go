@@ -1,5 +1,5 @@
-// Command chatclubctl is the operator's tool: it finds a message, works on dead
-// letters and broadcasts, and lists, pauses and resumes pages.
+// Command chatclubctl is the operator's tool: it says why messages wait, works
+// on dead letters and broadcasts, and lists, pauses and resumes pages.
 // `chatclubctl -h` lists its commands, and each command its flags and settings
 // with -h.
 package main
@@ -38,8 +38,7 @@ type command struct {
 // commands has all, in the order of the help.
 func commands() []command {
 	return []command{
-		{"trace", "ID", "say what core and all dispatchers know of a message", tool.trace},
-		{"when", "PAGE", "say when a message arrives that is written now", tool.when},
+		{"why", "PAGE|ID", "say why messages of a page, or one message, wait, and until when", tool.why},
 		{"dead list", "", "list dead letters, and count them by reason", tool.deadList},
 		{"dead show", "ID", "show the dead letters of an id", tool.deadShow},
 		{"dead replay", "", "send dead letters again", tool.deadReplay},

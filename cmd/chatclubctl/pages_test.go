@@ -119,26 +119,6 @@ func TestPagesListWithoutOne(t *testing.T) {
 	}
 }
 
-// TestWhen: the tool says when a message arrives, or what keeps the page back.
-func TestWhen(t *testing.T) {
-	t.Parallel()
-	a := newPort(t, "3", dispatch.Status{Limit: 4096, Pages: []dispatch.PageStatus{
-		{Page: "1", Class: "text", Arrival: &dispatch.Arrival{After: 4.04, From: 3, To: 61.2}}, {Page: "2", Class: "text"},
-	}, Paused: []dispatch.PausedPage{{Page: "3", Reason: "sale"}}})
-	for page, want := range map[string]string{
-		"1": "text: a message written now arrives in about 4s (3s to 1m1s)\n",
-		"2": "it is not known when: nothing is sent for the page\n",
-		"3": "paused (operator: sale)\n",
-	} {
-		if out, err := call(t, map[string]string{"ADMIN_TOKEN": "word", "DISPATCHERS": a.URL}, "when", page); err != nil || out != want {
-			t.Errorf("when %s prints %q, %v, want %q", page, out, err, want)
-		}
-	}
-	if out, err := call(t, map[string]string{"ADMIN_TOKEN": "word", "DISPATCHERS": a.URL}, "when", "9"); err == nil || out != "" {
-		t.Errorf("when 9 prints %q, %v, want an error: nobody knows it", out, err)
-	}
-}
-
 // An order goes to core, or where there is none to the first dispatcher that answers.
 func TestPagesOrders(t *testing.T) {
 	t.Parallel()

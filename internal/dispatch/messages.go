@@ -25,6 +25,8 @@ type MessageStatus struct {
 	Queue   string    `json:"queue,omitempty"`  // where it is from, unless it was sent
 	Attempt int       `json:"attempt"`          // the call that it was sent by, or that is made or waited for; from 1
 	Age     float64   `json:"age,omitempty"`    // seconds since its event, unless it was sent
+	Reason  Reason    `json:"reason,omitempty"` // why it is in no call; empty: nothing keeps it
+	Until   time.Time `json:"until,omitzero"`   // when that ends by itself; missing: when what it waits for happens
 	SentAt  time.Time `json:"sent_at,omitzero"` // when the API's answer came
 }
 
@@ -93,15 +95,17 @@ func (s *sentLog) find(event string) (found []MessageStatus) {
 
 // find returns the messages of an event that are held. It looks through all, because an id
 // may be of any form.
-func (cs *claims) find(event string) []MessageStatus {
-	now, found := cs.Now(), []MessageStatus{}
+func (e *engine) find(event string) []MessageStatus {
+	now, found := e.Now(), []MessageStatus{}
 	names := map[state]string{isWaiting: "waiting", isCalling: "calling", isMoving: "moving", isGone: "gone"}
-	for _, c := range cs.all {
+	for _, c := range e.claims.all {
 		for _, s := range c.sources {
 			for m := s.first; m != nil; m = m.next {
 				if ofEvent(m.delivery.ID, event) {
+					w := e.whyMessage(m, now)
 					found = append(found, MessageStatus{
 						ID: m.delivery.ID, State: names[m.state], Queue: s.queue, Attempt: m.out.Attempts + 1, Age: m.out.Age(now).Seconds(),
+						Reason: w.reason, Until: w.until,
 					})
 				}
 			}
@@ -128,7 +132,7 @@ func (d *Dispatcher) messages(ctx context.Context, event string) (Messages, erro
 	page, _, _ := strings.Cut(event, "/")
 	question := func(e *engine) Messages {
 		sent := &e.calls.sent
-		return Messages{Messages: append(e.claims.find(event), sent.find(event)...), Lanes: e.lanesOf(page), SentSince: sent.since}
+		return Messages{Messages: append(e.find(event), sent.find(event)...), Lanes: e.lanesOf(page), SentSince: sent.since}
 	}
 	return ask(ctx, d, question)
 }

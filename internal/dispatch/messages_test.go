@@ -2,8 +2,11 @@ package dispatch
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
+	"os"
 	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +63,9 @@ func TestMessagesHandler(t *testing.T) {
 		want("p/m1", map[string]string{"p/m1/quick": "sent", "p/m1/slow": "calling"})
 		want("p/m2", map[string]string{"p/m2/slow": "waiting"})
 		want("order-17", map[string]string{"order-17": "waiting"})
+		if m := get("order-17").Messages[0]; m.Reason != WaitsForAnswer || get("p/m1/slow").Messages[0].Reason != "" {
+			t.Errorf("order-17 waits for %q, want for the answer to the call before it, and the call for nothing", m.Reason)
+		}
 		want("p/m3", nil)
 		r.sleep(10 * time.Second)
 		want("p/m2", map[string]string{"p/m2/slow": "sent"})
@@ -68,6 +74,55 @@ func TestMessagesHandler(t *testing.T) {
 			t.Errorf("GET /messages?id= = %d, want 400", w.Code)
 		}
 	})
+}
+
+// TestWhyMessage: a message behind others of its page waits for what they wait for.
+func TestWhyMessage(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		for i := range 900 {
+			r.publish(r.copyOf("p", message.ClassText, fmt.Sprint(i)))
+		}
+		r.sleep(time.Second)
+		count := func() map[Reason]int {
+			t.Helper()
+			w, known := httptest.NewRecorder(), make(map[Reason]int)
+			r.only().MessagesHandler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?id=p", nil))
+			var answer Messages
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range answer.Messages {
+				if m.State == "waiting" {
+					known[m.Reason]++
+				}
+			}
+			return known
+		}
+		if got := count(); len(got) != 1 || got[WaitsForLimit] < 100 {
+			t.Errorf("messages of a page above its limit wait for %v, want all for the limit", got)
+		}
+	})
+}
+
+// TestExplain: every reason has words of its own, and says what to do or ends alone.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	runbook, err := os.ReadFile("../../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]Reason)
+	for _, r := range append(reasons(), WaitsForTime) {
+		x := r.Explain()
+		if x.Short == "" || x.Do == "" && !x.Alone || seen[x.Waits] != "" {
+			t.Errorf("%s.Explain() = %+v, want words of its own, and what to do", r, x)
+		}
+		seen[x.Waits] = r
+		if x.Runbook != "" && !strings.Contains(string(runbook), "\n## "+x.Runbook+"\n") {
+			t.Errorf("%s.Explain() leads to %s, which the runbook does not have", r, x.Runbook)
+		}
+	}
 }
 
 // What was sent is remembered up to a number, and it is known since when.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"chatclub/internal/circuit"
@@ -26,6 +27,10 @@ const (
 	WaitsForAnswer     Reason = "answer"     // to the person's call before
 	WaitsAside         Reason = "broadcast"  // behind the page's conversations
 )
+
+// WaitsForTime is the reason of one message on its way to a retry queue: it must not be sent
+// before a time. No line waits for that.
+const WaitsForTime Reason = "not_before"
 
 // reasons lists every reason.
 func reasons() []Reason {
@@ -100,6 +105,30 @@ func (e *engine) whyFirst(l *line, m *held, now time.Time) waiting {
 		w.until = e.circuits.Until(&m.out)
 	}
 	return w
+}
+
+// whyMessage returns why one message is in no call.
+func (e *engine) whyMessage(m *held, now time.Time) waiting {
+	if due := time.UnixMilli(m.out.NotBefore); m.state == isMoving && due.After(now) {
+		return waiting{WaitsForTime, due}
+	}
+	l := e.pages.lines[m.key()]
+	if m.state != isWaiting || l == nil {
+		return waiting{}
+	}
+	r := l.recipients[m.out.To]
+	switch {
+	case slices.Contains(l.aside, m):
+		return waiting{WaitsAside, m.since.Add(retryLong + asideTime)}
+	case r == nil:
+		return waiting{}
+	case r.busy:
+		return r.why()
+	}
+	if w := e.whyFirst(l, r.msgs[0], now); w.reason != "" {
+		return w
+	}
+	return e.why(l, now) // behind others
 }
 
 // why returns why the messages of a recipient wait who is busy.

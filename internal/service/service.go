@@ -36,15 +36,18 @@ const (
 )
 
 // Main calls run with a context that SIGINT, SIGTERM or SIGHUP ends, and writes its
-// error as one line to stderr. It returns the exit code: 0 for nil and ErrPrinted,
-// 2 for wrong settings, otherwise 1. A reader of stderr that does not read keeps nothing from
-// ending.
+// error as one line to stderr, but for an Exit. It returns the exit code: 0 for nil and
+// ErrPrinted, 2 for wrong settings, that of an Exit, otherwise 1. A reader of stderr that does
+// not read keeps nothing from ending.
 func Main(stderr io.Writer, run func(context.Context) error) int {
 	ctx, stop := SignalContext(context.Background())
 	defer stop()
 	err := run(ctx)
 	if err == nil || errors.Is(err, ErrPrinted) {
 		return ExitOK
+	}
+	if code, ok := err.(Exit); ok { //nolint:errorlint // beside other errors these are written, and the code is 1
+		return int(code)
 	}
 	printed := make(chan struct{})
 	go func() {
@@ -122,3 +125,9 @@ func awaitSecond(ctx context.Context, signals <-chan os.Signal) {
 func OneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
+
+// Exit is the error of a program that has said all, and ends with this exit code.
+type Exit int
+
+// Error implements error.
+func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

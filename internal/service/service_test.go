@@ -121,6 +121,8 @@ func TestMainExitCodes(t *testing.T) { // not parallel: it installs signal handl
 		{ErrPrinted, 0, ""},
 		{fmt.Errorf("load: %w", &SettingsError{Faults: []error{errors.New("A: b")}}), 2, "load: settings: A: b\n"},
 		{errors.Join(errors.New("one"), errors.New("two")), 1, "one; two\n"},
+		{Exit(3), 3, ""},
+		{errors.Join(errors.New("one"), Exit(3)), 1, "one; exit code 3\n"},
 	}
 	for _, row := range rows {
 		var out bytes.Buffer
