@@ -160,6 +160,21 @@ func (v pageView) state() string {
 	return strings.Join(parts, ", ")
 }
 
+// state says what keeps the page back, and what messages of this class wait for.
+func (p ownedPage) state(v *pageView) string {
+	text := v.state()
+	if p.Waiting == 0 || p.Reason == "" {
+		return text
+	}
+	switch p.Reason { //nolint:exhaustive // the others are not said yet
+	case dispatch.WaitsForResume, dispatch.WaitsForPermission, dispatch.WaitsForBlock, dispatch.WaitsForPage, dispatch.WaitsForHint:
+		if text != "" { // it says the same
+			return text
+		}
+	}
+	return strings.TrimPrefix(text+", waits "+p.waits(), ", ")
+}
+
 func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 	flags := flag.NewFlagSet("chatclubctl pages list", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print JSON, for programs")
@@ -178,9 +193,9 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 		if v.Core != nil {
 			members = fmt.Sprint(v.Core.Members)
 		}
-		page, state := printable(v.Page), printable(v.state())
+		page := printable(v.Page)
 		if len(v.Dispatchers) == 0 {
-			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t%s\n", page, members, state)
+			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t%s\n", page, members, printable(v.state()))
 		}
 		for _, p := range v.Dispatchers {
 			excess := "-"
@@ -189,7 +204,7 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 			}
 			oldest := time.Duration(p.Oldest * float64(time.Second)).Round(time.Millisecond)
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%d\t%s\t%s\n",
-				page, members, p.Dispatcher, printable(p.Class), excess, p.Pace, p.Limit, p.Waiting, oldest, state)
+				page, members, p.Dispatcher, printable(p.Class), excess, p.Pace, p.Limit, p.Waiting, oldest, printable(p.state(&v)))
 		}
 	}
 	if len(statuses) > 0 {

@@ -62,9 +62,10 @@ func fleetOfThree(t *testing.T) (a, b, core *port, environ map[string]string) {
 	t.Helper()
 	since, until := at(10), at(12)
 	a = newPort(t, "3", dispatch.Status{InFlight: 7, Limit: 4096, Partitions: []int{1, 2}, Pages: []dispatch.PageStatus{
-		{Page: "2", Class: "text", Since: &since, Limit: 300, Pace: 294.5, Waiting: 512, Oldest: 1.25},
+		{Page: "2", Class: "text", Since: &since, Limit: 300, Pace: 294.5, Waiting: 512, Oldest: 1.25, Reason: dispatch.WaitsForLimit, Until: until},
+		{Page: "2", Class: "media", Limit: 10, Pace: 10, Waiting: 2, Reason: dispatch.WaitsForPerson, Until: until},
 		{Page: "1", Class: "text", Limit: 300, Pace: 300, HintUntil: &until},
-		{Page: "5", Class: "text", Sick: true, Limit: 300, Pace: 300, Waiting: 3},
+		{Page: "5", Class: "text", Sick: true, Limit: 300, Pace: 300, Waiting: 3, Reason: dispatch.WaitsForPage},
 	}})
 	b = newPort(t, "3", dispatch.Status{Limit: 4096, APIDown: true, Suspended: []dispatch.SuspendedPage{{Page: "3", Code: "190/463", ProbeAt: at(11)}, {Page: "33"}}})
 	core = newPort(t, "3", map[string]any{"pages": []operator.Page{
@@ -90,7 +91,8 @@ func TestPagesList(t *testing.T) {
 		"33 - - - - - - - - suspended on " + b.name() + " (no token)",
 		"4 3 - - - - - - - paused until 2026-01-02T12:00:00Z (operator: a �try)",
 		"5 - " + a.name() + " text - 300 300 3 0s calls for it fail on " + a.name() + ", and it is probed",
-		"2 200 " + a.name() + " text 2026-01-02T10:00:00Z 294.5 300 512 1.25s -",
+		"2 200 " + a.name() + " text 2026-01-02T10:00:00Z 294.5 300 512 1.25s waits for the page's limit (300/s)",
+		"2 200 " + a.name() + " media - 10 10 2 0s waits for the next try to the person, or the person's own limit (until 2026-01-02T12:00:00Z)",
 		"1 7 " + a.name() + " text - 300 300 0 0s text waits on " + a.name() + " until 2026-01-02T12:00:00Z, as the platform asked",
 		"",
 		"DISPATCHER API IN FLIGHT LIMIT PARTITIONS",

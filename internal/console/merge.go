@@ -48,6 +48,7 @@ func (m *merger) merge(now time.Time, answers []answer, judged map[string]Counts
 	}
 	for _, p := range m.pages {
 		p.State, p.Why, p.Since, p.Pace, p.InFlight, p.Arrival = "free", "", nil, 0, 0, nil
+		p.Oldest, p.Reason, p.Short, p.Waits, p.Ends, p.explained = 0, "", "", "", nil, 0
 		if judged == nil {
 			p.counts.Waiting = 0
 		}
@@ -96,7 +97,7 @@ func (m *merger) pause(now time.Time, list []dispatch.PausedPage, name func(stri
 		if p.State == "suspended" {
 			continue
 		}
-		p.State, p.Why = "paused", cmp.Or(list[i].Reason, "by order")
+		p.State, p.Why, p.Ends = "paused", cmp.Or(list[i].Reason, "by order"), list[i].Until
 		if until := list[i].Until; until != nil {
 			p.Why += ", until " + until.UTC().Format("2006-01-02 15:04:05") + " UTC"
 		}
@@ -106,7 +107,7 @@ func (m *merger) pause(now time.Time, list []dispatch.PausedPage, name func(stri
 func (m *merger) page(now time.Time, id string, name func(string) string) *pageCounts {
 	p := m.pages[id]
 	if p == nil {
-		p = &pageCounts{Page: Page{ID: id, Name: name(id), Color: m.nextCol % 8}, heard: now}
+		p = &pageCounts{Page: Page{ID: id, Name: name(id), Color: m.nextCol % 8, State: "free"}, heard: now}
 		m.nextCol++
 		m.pages[id] = p
 	}
@@ -172,6 +173,7 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 			p.counts.Limit, p.Arrival = int(s.Limit), s.Arrival
 		}
 		p.InFlight += s.InFlight
+		p.explain(s)
 		if s.Sick && (s.InFlight > 0 || s.Waiting > 0) {
 			p.State = "sick"
 		}
@@ -191,6 +193,9 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 	for _, s := range a.status.Suspended {
 		p := m.page(now, s.Page, name)
 		p.State, p.Why, p.heard = "suspended", cmp.Or(s.Code, "no token"), now
+		if !s.ProbeAt.IsZero() {
+			p.Ends = &s.ProbeAt
+		}
 	}
 	return d
 }

@@ -194,6 +194,47 @@ func TestHintedPage(t *testing.T) {
 	}
 }
 
+// TestReasons: a page shows what most of its messages wait for, and until when. While nothing
+// is sent for it, nobody says when a new one arrives: the age of the oldest is known.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	until := time.Unix(2_000_000, 0)
+	waits := func(class string, n int, r dispatch.Reason) dispatch.PageStatus {
+		return dispatch.PageStatus{
+			Page: "7", Class: class, Limit: 300, Waiting: n, Reason: r, Until: until, Oldest: float64(n), Since: &until, Pace: 296,
+			Arrival: &dispatch.Arrival{After: 2},
+		}
+	}
+	for _, row := range []struct {
+		classes   []dispatch.PageStatus
+		suspended bool
+		want      Page
+		ends      bool
+	}{
+		{[]dispatch.PageStatus{waits("text", 602, dispatch.WaitsForLimit)}, false, Page{State: "excess", Short: "at its limit", Wait: 2, Oldest: 602}, false},
+		{[]dispatch.PageStatus{waits("text", 602, dispatch.WaitsForPermission)}, true, Page{State: "suspended", Short: "no permission", Oldest: 602}, true},
+		{[]dispatch.PageStatus{waits("text", 602, dispatch.WaitsForApp)}, false, Page{State: "excess", Short: "app throttled", Oldest: 602}, true},
+		{
+			[]dispatch.PageStatus{waits("media", 3, dispatch.WaitsForAnswer), waits("text", 602, dispatch.WaitsForCalls), waits("media", 4, dispatch.WaitsForLimit)},
+			false, Page{State: "excess", Short: "waits for calls", Wait: 2, Oldest: 602}, true,
+		},
+	} {
+		a := says("a", row.classes...)
+		if row.suspended {
+			a.status.Suspended = []dispatch.SuspendedPage{{Page: "7", Code: "190"}}
+		}
+		v := newViewer()
+		pages, _ := v.see(a)
+		got := pages[0]
+		if got.State != row.want.State || got.Short != row.want.Short || got.Wait != row.want.Wait || got.Oldest != row.want.Oldest || (got.Ends != nil) != row.ends {
+			t.Errorf("page with %+v = %+v, want %+v, with its end: %v", row.classes[0], got, row.want, row.ends)
+		}
+		if pages, _ = v.see(says("a", status("7", 5, 5))); pages[0].Short != "" || pages[0].Ends != nil || pages[0].Oldest != 0 {
+			t.Errorf("page with nothing that waits = %+v, want no reason", pages[0])
+		}
+	}
+}
+
 // TestMostPages: of many pages those in excess and the busiest are shown, and those that
 // no replica tells of are forgotten.
 func TestMostPages(t *testing.T) {

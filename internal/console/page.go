@@ -3,6 +3,8 @@ package console
 import (
 	"slices"
 	"time"
+
+	"chatclub/internal/dispatch"
 )
 
 // pageCounts is a page as it is shown, and the counts behind it.
@@ -13,6 +15,34 @@ type pageCounts struct {
 	before  Counts // when the second that runs began
 	heard   time.Time
 	actedAt time.Time // its owner did something
+
+	explained int // messages that wait for Reason
+}
+
+// isStopped reports whether nothing is sent for the page.
+func (p *Page) isStopped() bool {
+	return p.State == "suspended" || p.State == "paused" || p.State == "sick" || p.Reason != "" && !p.Reason.Explain().Alone
+}
+
+// waitsForLimit reports whether messages wait for the page's limit, or for a moment.
+func (p *Page) waitsForLimit() bool {
+	switch p.Reason { //nolint:exhaustive // the others take longer
+	case "", dispatch.WaitsForLimit, dispatch.WaitsForAnswer, dispatch.WaitsForPerson:
+		return true
+	}
+	return false
+}
+
+// explain takes what a dispatcher says of one class: what most messages wait for counts.
+func (p *pageCounts) explain(s *dispatch.PageStatus) {
+	p.Oldest = max(p.Oldest, s.Oldest)
+	if s.Waiting <= p.explained || s.Reason == "" {
+		return
+	}
+	p.explained, p.Reason, p.Short, p.Waits, p.Ends = s.Waiting, s.Reason, s.Reason.Explain().Short, s.Reason.Sentence(s.Until), nil
+	if !s.Until.IsZero() && s.Reason != dispatch.WaitsForLimit {
+		p.Ends = &s.Until
+	}
 }
 
 // rank returns the urgency of showing a page.
@@ -28,13 +58,15 @@ func rank(p *pageCounts) int {
 func (p *pageCounts) view(dispatchers []Dispatcher) Page {
 	v := p.Page
 	v.Limit, v.Waiting = p.counts.Limit, int(p.counts.Waiting)
-	if v.Limit > 0 {
+	switch {
+	case v.isStopped(): // nobody knows for how long
+		v.Wait, v.Arrival = 0, nil
+	case v.Arrival != nil && v.Waiting > 0:
+		v.Wait = v.Arrival.After
+	case v.Limit > 0:
 		v.Wait = float64(v.Waiting) / float64(v.Limit)
 	}
-	if v.Arrival != nil && v.Waiting > 0 {
-		v.Wait = v.Arrival.After
-	}
-	if v.State == "free" && v.Wait >= 1 { // nobody says so, but it is
+	if v.State == "free" && (v.Wait >= 1 || v.Waiting > 0 && v.isStopped()) { // nobody says so, but it is
 		v.State = "excess"
 	}
 	if !slices.ContainsFunc(dispatchers, func(d Dispatcher) bool { return d.Name == v.Owner }) {

@@ -70,7 +70,10 @@ func sentence(s *State) Sentence {
 		case "sick":
 			text = english.Sprintf("Calls for %s fail: %d wait. %s", p.Name, p.Waiting, others(s, p.ID))
 		default:
-			continue
+			if p.State == "paused" || p.Waiting == 0 || !p.isStopped() {
+				continue
+			}
+			text = english.Sprintf("%s: %d wait %s. %s", p.Name, p.Waiting, p.Waits, others(s, p.ID))
 		}
 		return Sentence{strings.TrimSpace(text) + suffix, Sick}
 	}
@@ -94,6 +97,8 @@ func sentence(s *State) Sentence {
 	p := busy[0]
 	var text string
 	switch {
+	case p.Waiting > 0 && !p.waitsForLimit():
+		text = english.Sprintf("%s: %d wait %s.", p.Name, p.Waiting, p.Waits)
 	case p.Asked > p.Limit:
 		text = english.Sprintf("%s asks for %d/s and may have %d: %d wait, %s.", p.Name, p.Asked, p.Limit, p.Waiting, seconds(p.Wait))
 	case p.Waiting > 0:

@@ -1,6 +1,11 @@
 package console
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"chatclub/internal/dispatch"
+)
 
 // shown is a page of a state, with the history of its last second.
 func shown(name, state string, asked, sent, refused, waiting int, delay float64) Page {
@@ -19,6 +24,10 @@ func TestSentence(t *testing.T) {
 	stopped.Why = "190"
 	paused := shown("Food", "paused", 0, 0, 0, 0, 0)
 	paused.Why = "on the page"
+	throttled := shown("Jazz", "excess", 29, 0, 0, 1204, 0)
+	throttled.Reason, throttled.Waits = dispatch.WaitsForApp, dispatch.WaitsForApp.Sentence(time.Time{})
+	short := shown("Jazz", "excess", 900, 298, 0, 1204, 0)
+	short.Reason, short.Waits = dispatch.WaitsForCalls, dispatch.WaitsForCalls.Sentence(time.Time{})
 	for _, row := range []struct {
 		name  string
 		state State
@@ -82,6 +91,16 @@ func TestSentence(t *testing.T) {
 			"sick",
 			State{Dispatchers: running, Pages: []Page{shown("Jazz", "sick", 29, 0, 0, 1204, 0), calm}},
 			Sentence{"Calls for Jazz fail: 1,204 wait. Everybody else: 3 ms.", Sick},
+		},
+		{
+			"the app is throttled",
+			State{Dispatchers: running, Pages: []Page{calm, throttled}},
+			Sentence{"Jazz: 1,204 wait because Meta throttles the app. Everybody else: 3 ms.", Sick},
+		},
+		{
+			"too few calls",
+			State{Dispatchers: running, Pages: []Page{calm, short}},
+			Sentence{"Jazz: 1,204 wait for a call of the dispatcher's, which are all taken. Everybody else: 3 ms.", Excess},
 		},
 		{
 			"the API is down",

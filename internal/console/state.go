@@ -73,7 +73,12 @@ type Page struct {
 	Sent     int               `json:"sent"`              // calls that were accepted in the last second
 	Refused  int               `json:"refused"`           // calls that were refused in it
 	Waiting  int               `json:"waiting"`           // copies
-	Wait     float64           `json:"wait"`              // seconds that the oldest has waited, or that a new one will
+	Wait     float64           `json:"wait"`              // seconds that a new one will wait; 0 while nothing is sent for the page
+	Oldest   float64           `json:"oldest"`            // age of the first that waits, in seconds
+	Reason   dispatch.Reason   `json:"reason,omitempty"`  // what most of them wait for
+	Short    string            `json:"short,omitempty"`   // the same in a word or three, and
+	Waits    string            `json:"waits,omitempty"`   // as it follows "12 wait"
+	Ends     *time.Time        `json:"ends,omitempty"`    // when that ends, or is probed; nil: that is not known
 	Arrival  *dispatch.Arrival `json:"arrival,omitempty"` // of a message that is written now
 	Delay    float64           `json:"delay"`             // mean seconds that those sent in the last second had waited
 	Pace     float64           `json:"pace"`              // calls a second, in excess

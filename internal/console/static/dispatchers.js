@@ -34,7 +34,8 @@ export function newDispatchers() {
     const page = pages.get(x.page), owned = page?.owner === x.dispatcher;
     setClass(p.root, "chip p" + (page?.color ?? 0) + (owned ? " owned" : ""));
     setText(p.name, (page?.name ?? x.page) + (x.class && x.class !== "text" ? " (" + x.class + ")" : ""));
-    setText(p.text, owned ? Math.round(x.pace) + "/s, " + count(x.waiting) + " wait" : "left to its owner");
+    const pace = page?.wait === 0 && page.waiting > 0 ? "" : Math.round(x.pace) + "/s, "; // nothing is sent
+    setText(p.text, owned ? pace + count(x.waiting) + " wait" : "left to its owner");
   }
 
   function show(c, d) {

@@ -6,9 +6,11 @@ import { clock, count, duration } from "./format.js";
 
 const words = { excess: "in excess", sick: "calls fail" };
 const stopped = ["paused", "suspended"];
+const brief = ["limit", "answer", "person"]; // reasons that a page in excess has anyway
+const still = page => page.wait === 0; // nothing is sent, and nobody knows for how long
 
 // arrives says when a message to a page arrives that is written now.
-export const arrives = page => "A message written now arrives in about " + duration(page.wait) +
+export const arrives = page => still(page) ? "Nothing is sent for it now" : "A message written now arrives in about " + duration(page.wait) +
   (page.arrival ? " (" + duration(page.arrival.from) + " to " + duration(page.arrival.to) + ")" : "");
 
 // newPages shows the pages, and calls choose with the id of a clicked page.
@@ -21,7 +23,7 @@ export function newPages(choose) {
     q(".page").addEventListener("click", () => choose(page.id));
     return {
       root, page: q(".page"), name: q(".name"), spark: q(".spark"), sent: q(".rate b"), limit: q(".rate span"),
-      state: q(".state"), resume: q("[data-action=resume]"), pause: q("[data-action=pause]"), lane: q(".lane"), bar: q(".bar i"), waits: q(".waits"),
+      state: q(".state b"), ends: q(".state small"), resume: q("[data-action=resume]"), pause: q("[data-action=pause]"), lane: q(".lane"), bar: q(".bar i"), waits: q(".waits"),
     };
   }
 
@@ -34,16 +36,18 @@ export function newPages(choose) {
     setText(r.sent, count(page.sent));
     setText(r.limit, page.limit > 0 ? "/" + count(page.limit) : "/s"); // it may be unknown
     const isStopped = stopped.includes(page.state), isTold = !isStopped && Boolean(page.why);
-    setText(r.state, isTold ? "told to wait" : words[page.state] ?? page.state);
+    const says = page.state === "excess" && page.short && !brief.includes(page.reason);
+    setText(r.state, isTold ? "told to wait" : says ? page.short : words[page.state] ?? page.state);
+    setText(r.ends, page.ends && page.state !== "free" ? (page.state === "paused" || isTold ? "until " : "probed ") + clock(page.ends) : "");
     r.resume.hidden = !(isStopped || isTold) || !can.has("resume");
     r.pause.hidden = isStopped || !can.has("pause");
     for (const [b, word] of [[r.resume, "Resume "], [r.pause, "Pause "]]) {
       b.dataset.page = page.id;
       b.setAttribute("aria-label", word + page.name);
     }
-    r.state.title = page.why || (page.since ? "in excess since " + clock(page.since) : "");
-    setText(r.waits, waits ? count(page.waiting) + " wait · " + duration(page.wait) : "");
-    r.waits.title = waits ? arrives(page) : "";
+    r.state.parentNode.title = page.why || (page.waits && page.waiting > 0 ? "waits " + page.waits : page.since ? "in excess since " + clock(page.since) : "");
+    setText(r.waits, waits ? count(page.waiting) + " wait · " + (still(page) ? "oldest " + duration(page.oldest) : duration(page.wait)) : "");
+    r.waits.title = !waits ? "" : still(page) ? count(page.waiting) + " wait " + (page.waits ?? "") : arrives(page);
     r.bar.style.width = waits ? Math.min(100, 100 * page.waiting / fullLane) + "%" : "0";
   }
 
