@@ -22,7 +22,6 @@ func house() []row {
 		{"metric", ""},
 		{"phrase", ""},
 		{"plaintext", ""},
-		{"replicas", ""},
 		{"service", ""},
 
 		// The wire types, and their schemas.
@@ -31,6 +30,7 @@ func house() []row {
 
 		// The broker.
 		{"queue", "message"},
+		{"replicas", "queue"},
 		{"queue/memory", "queue"},
 		{"queue/rabbit", "backoff metric queue"},
 		{"queue/leftover", "message queue"},
@@ -91,7 +91,7 @@ func house() []row {
 
 		// The pages that show it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
-		{"console", "fakeapi/web/parts backoff deadletter dispatch message replicas"},
+		{"console", "fakeapi/web/parts backoff deadletter dispatch message queue replicas"},
 		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app article backoff chaos console machine message queue sender"},
 
 		// Examples for other teams. These know the protocol alone.

@@ -22,15 +22,16 @@ type watchSettings struct {
 	HTTPAddr   string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page; port 0 takes a free one. All who reach it see what the admin ports tell."`
 	Dispatcher []string       `env:"DISPATCHERS,required" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its IPv4 addresses, or else IPv6 ones."`
 	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, in the same form. They take the page's orders; empty: dispatchers do."`
+	Webhook    []string       `env:"WEBHOOK" doc:"Admin addresses of the webhooks, in the same form, to show whether they are ready; empty: they are not asked."`
 	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports, and password of the page. With it the page pauses and resumes pages, and replays and purges dead letters. Empty: everybody is let in, and the page only shows."`
-	AMQPURL    service.Secret `env:"AMQP_URL" doc:"Addresses of RabbitMQ, as the programs have them; empty: no dead letters are shown."`
+	AMQPURL    service.Secret `env:"AMQP_URL" doc:"Addresses of RabbitMQ, as the programs have them; empty: neither its state nor dead letters are shown."`
 	app.QueueSettings
 	service.LogSettings
 }
 
 // About says what the program does.
 func (watchSettings) About() string {
-	return "chatclub watch serves a page that shows what the dispatchers of a deployment do."
+	return "chatclub watch serves a page that shows what the dispatchers of a deployment do, and how RabbitMQ and the other programs are."
 }
 
 // Validate names every fault.
@@ -40,6 +41,7 @@ func (s watchSettings) Validate() error {
 		service.CheckToken("ADMIN_TOKEN", s.AdminToken),
 		service.CheckHTTPURLs("DISPATCHERS", s.Dispatcher),
 		service.CheckHTTPURLs("CORE", s.Core),
+		service.CheckHTTPURLs("WEBHOOK", s.Webhook),
 		s.checkBroker(),
 	)
 }
@@ -67,13 +69,16 @@ func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) (err
 	if len(s.Core) > 0 {
 		cfg.Core = console.Behind(&replicas.Resolver{Addresses: s.Core})
 	}
+	if len(s.Webhook) > 0 {
+		cfg.Webhook = console.Behind(&replicas.Resolver{Addresses: s.Webhook})
+	}
 	if s.AMQPURL != "" {
 		broker, err := s.open(log)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, broker.Close()) }()
-		cfg.Dead = &deadletter.Queue{Broker: broker, Now: time.Now}
+		cfg.Broker, cfg.Dead = broker, &deadletter.Queue{Broker: broker, Now: time.Now}
 	}
 	page, err := console.New(cfg)
 	if err != nil {

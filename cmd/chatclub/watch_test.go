@@ -163,9 +163,9 @@ func TestWatchDeadLetters(t *testing.T) {
 func TestWatchSettings(t *testing.T) {
 	t.Parallel()
 	_, err := service.Load[watchSettings](nil, map[string]string{
-		"DISPATCHERS": "http://a:9090,b:9090", "ADMIN_TOKEN": "x y", "CORE": "c:9090", "AMQP_URL": "nowhere", "PARTITIONS": "0",
+		"DISPATCHERS": "http://a:9090,b:9090", "ADMIN_TOKEN": "x y", "CORE": "c:9090", "WEBHOOK": "d:9090", "AMQP_URL": "nowhere", "PARTITIONS": "0",
 	}, io.Discard)
-	for _, name := range []string{"DISPATCHERS", "ADMIN_TOKEN", "CORE", "AMQP_URL", "PARTITIONS"} {
+	for _, name := range []string{"DISPATCHERS", "ADMIN_TOKEN", "CORE", "WEBHOOK", "AMQP_URL", "PARTITIONS"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("Load() = %v, want an error that names %s", err, name)
 		}

@@ -38,6 +38,7 @@ type command struct {
 // commands has all, in the order of the help.
 func commands() []command {
 	return []command{
+		{"status", "", "say of RabbitMQ and each program whether it is ready", tool.status},
 		{"why", "PAGE|ID", "say why messages of a page, or one message, wait, and until when", tool.why},
 		{"dead list", "", "list dead letters, and count them by reason", tool.deadList},
 		{"dead show", "ID", "show the dead letters of an id", tool.deadShow},

@@ -72,6 +72,7 @@ func TestWrongUsage(t *testing.T) {
 		"why":                          "PAGE|ID must follow",
 		"why 1/m":                      "CORE or DISPATCHERS",
 		"why 1 -partitions 0":          "PARTITIONS",
+		"status -webhook x":            "WEBHOOK",
 		"broadcast start":              "PAGE must follow",
 		"broadcast list":               "CORE must be set",
 		"pages list -core x":           "CORE",
@@ -84,6 +85,16 @@ func TestWrongUsage(t *testing.T) {
 		out, err := call(t, environ, strings.Fields(args)...)
 		if _, ok := errors.AsType[*service.SettingsError](err); !ok || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%q prints %q, %v, want a SettingsError with %q", args, out, err, want)
+		}
+	}
+}
+
+func TestStatusOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"status"} {
+		_, err := call(t, map[string]string{}, command)
+		if _, ok := errors.AsType[*service.SettingsError](err); !ok || !strings.Contains(err.Error(), "AMQP_URL must be set") {
+			t.Errorf("%s of nothing = %v, want a SettingsError", command, err)
 		}
 	}
 }

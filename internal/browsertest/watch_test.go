@@ -67,7 +67,7 @@ func watch(t *testing.T) *watched {
 	}
 	page, err := console.New(console.Config{
 		Replicas: one("dispatcher", dispatcher.AdminAddr()), Core: one("core", core.AdminAddr()), Token: password,
-		Dead: &deadletter.Queue{Broker: w.broker, Now: time.Now},
+		Broker: w.broker, Dead: &deadletter.Queue{Broker: w.broker, Now: time.Now},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +185,8 @@ func TestWatch(t *testing.T) {
 	if w.dead() != 0 {
 		t.Errorf("dead letters after the purge = %d, want 0", w.dead())
 	}
+
+	b.until("RabbitMQ and core say how they are", `document.querySelector("#programs").innerText.replace(/\s+/g, " ") === "RabbitMQ ready inbound 0 · outbound 0 · lanes 0 · retry 0 · dead 0 core core ready"`)
 
 	const button = `.row[data-page="` + watchedPage + `"] [data-action=`
 	const state = `document.querySelector('.row[data-page="` + watchedPage + `"] .state').textContent`

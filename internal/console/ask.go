@@ -72,10 +72,7 @@ func (k *Console) operate(ctx context.Context, action, page string) error {
 	if page == "" {
 		return errors.New("page: must be given")
 	}
-	f := replicas.Fleet{Client: k.client(), Dispatchers: reached(k.cfg.Replicas(ctx))}
-	if k.cfg.Core != nil {
-		f.Core = reached(k.cfg.Core(ctx))
-	}
+	f := k.fleet(ctx)
 	if action == pause {
 		return f.Pause(ctx, page, 0, "on the page")
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"chatclub/internal/deadletter"
+	"chatclub/internal/queue"
 )
 
 // Replica is a dispatcher that is asked.
@@ -81,13 +82,15 @@ type Config struct {
 	// Token is sent to the admin ports; empty: none. With one, and without a Demo, it is
 	// the password of the page, on which pages are paused and resumed, and dead letters
 	// replayed and purged. Without one the page only shows.
-	Token  string
-	Core   func(context.Context) []Replica // the cores, which take orders before dispatchers; nil: none
-	Dead   *deadletter.Queue               // nil: no dead letters are shown
-	Log    *slog.Logger                    // nil: no log
-	Demo   Demo                            // nil: it stands beside a deployment
-	Every  time.Duration                   // between two looks of Run; default 250 ms
-	Client *http.Client                    // nil: one of its own
+	Token   string
+	Core    func(context.Context) []Replica // the cores, which take orders before dispatchers; nil: none
+	Webhook func(context.Context) []Replica // the webhooks; nil: they are not asked
+	Broker  queue.Broker                    // RabbitMQ, whose queues are counted; nil: it is not asked
+	Dead    *deadletter.Queue               // nil: no dead letters are shown
+	Log     *slog.Logger                    // nil: no log
+	Demo    Demo                            // nil: it stands beside a deployment
+	Every   time.Duration                   // between two looks of Run; default 250 ms
+	Client  *http.Client                    // nil: one of its own
 }
 
 // Console looks at the dispatchers while Run runs, or when Look is called, and serves
@@ -102,6 +105,7 @@ type Console struct {
 
 	mu      sync.Mutex
 	letters *Dead         // nil: none are shown
+	health  health        // as of the last look at it
 	latest  []byte        // the State as JSON
 	state   State         //
 	changed chan struct{} // closed at the next one
@@ -147,6 +151,9 @@ func (k *Console) Run(ctx context.Context) error {
 	defer beside.Wait()
 	if k.dead != nil {
 		beside.Go(func() { k.dead.watch(ctx) })
+	}
+	if k.cfg.Demo == nil {
+		beside.Go(func() { k.watchHealth(ctx) })
 	}
 	tick := time.NewTicker(k.cfg.Every)
 	defer tick.Stop()
@@ -197,10 +204,10 @@ func (k *Console) look(answers []answer) {
 		s.Actions = []Action{{Name: pause, Enabled: true}, {Name: resume, Enabled: true}}
 	}
 	k.mu.Lock()
-	s.Dead = k.letters
+	s.Dead, s.Programs, s.Broker = k.letters, k.health.programs, k.health.broker
 	k.mu.Unlock()
 	s.Pages, s.AllPages, s.Dispatchers = k.merger.merge(now, answers, counts, shown, name)
-	s.Sentence = sentence(&s)
+	s.Sentence = headline(&s)
 	if d := k.cfg.Demo; d != nil && d.Ending() != "" {
 		s.Sentence = Sentence{d.Ending(), Excess}
 	}

@@ -21,7 +21,8 @@ type pageCounts struct {
 
 // isStopped reports whether nothing is sent for the page.
 func (p *Page) isStopped() bool {
-	return p.State == "suspended" || p.State == "paused" || p.State == "sick" || p.Reason != "" && !p.Reason.Explain().Alone
+	return p.State == "suspended" || p.State == "paused" || p.State == "sick" || p.Reason == dispatch.WaitsForHint ||
+		p.Reason != "" && !p.Reason.Explain().Alone
 }
 
 // waitsForLimit reports whether messages wait for the page's limit, or for a moment.

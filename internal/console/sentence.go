@@ -9,11 +9,34 @@ import (
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"chatclub/internal/replicas"
 )
 
 var english = message.NewPrinter(language.English)
 
-// sentence says what is happening.
+// headline says what is wrong with RabbitMQ and the programs, and then what is happening on
+// pages. Dispatchers that do not answer are in the latter.
+func headline(s *State) Sentence {
+	all := slices.DeleteFunc(slices.Clone(s.Programs), func(h replicas.Health) bool { return h.Program == "dispatcher" && !h.Answers })
+	pages, trouble := sentence(s), replicas.Trouble(all, s.Broker)
+	if trouble == "" {
+		return pages
+	}
+	return Sentence{trouble + " " + pages.Text, Sick}
+}
+
+// onBroker says how many messages wait, as far as somebody can count them.
+func (s *State) onBroker() string {
+	if s.Broker != nil {
+		if n, known := s.Broker.Ready("outbound", "lanes", "retry"); known {
+			return english.Sprintf("%s on RabbitMQ", Plural(n, "message waits", "messages wait"))
+		}
+	}
+	return "how many messages wait is not known"
+}
+
+// sentence says what is happening on pages.
 func sentence(s *State) Sentence {
 	running, lost := 0, 0
 	var down []string // the dispatchers whose calls all fail
@@ -40,6 +63,8 @@ func sentence(s *State) Sentence {
 		return article(s)
 	case running == 0 && len(s.Dispatchers) == 0 && len(s.Pages) == 0:
 		return Sentence{"Starting …", Calm}
+	case running == 0 && s.Verdict == nil: // those who hold messages do not answer
+		return Sentence{"No dispatcher runs: " + s.onBroker() + ".", Sick}
 	case running == 0:
 		return Sentence{english.Sprintf("No dispatcher runs: %d copies wait.", waiting), Sick}
 	}
@@ -70,7 +95,7 @@ func sentence(s *State) Sentence {
 		case "sick":
 			text = english.Sprintf("Calls for %s fail: %d wait. %s", p.Name, p.Waiting, others(s, p.ID))
 		default:
-			if p.State == "paused" || p.Waiting == 0 || !p.isStopped() {
+			if p.State == "paused" || p.Waiting == 0 || p.Reason.Explain().Alone {
 				continue
 			}
 			text = english.Sprintf("%s: %d wait %s. %s", p.Name, p.Waiting, p.Waits, others(s, p.ID))

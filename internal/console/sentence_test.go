@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/queue"
+	"chatclub/internal/replicas"
 )
 
 // shown is a page of a state, with the history of its last second.
@@ -13,6 +15,12 @@ func shown(name, state string, asked, sent, refused, waiting int, delay float64)
 		ID: name, Name: name, State: state, Limit: 300, Asked: asked, Sent: sent, Refused: refused, Waiting: waiting, Wait: float64(waiting) / 300,
 		History: History{Sent: []int{sent}, Delay: []int{int(1000 * delay)}},
 	}
+}
+
+// counted is what RabbitMQ says, with so many messages on outbound queues.
+func counted(h *replicas.BrokerHealth, outbound int) *replicas.BrokerHealth {
+	h.Kinds = []queue.Kind{{Name: "inbound"}, {Name: "outbound", Ready: outbound}, {Name: "lanes"}, {Name: "retry"}, {Name: "dead"}}
+	return h
 }
 
 func TestSentence(t *testing.T) {
@@ -68,8 +76,29 @@ func TestSentence(t *testing.T) {
 			Sentence{"All get what they ask for: 41 calls a second, each copy within 3 ms. 1 dispatcher does not answer.", Sick},
 		},
 		{
-			"no dispatcher",
-			State{Dispatchers: lost[1:], Pages: []Page{shown("Jazz", "excess", 900, 0, 0, 1204, 0)}},
+			"no dispatcher, and nobody counts",
+			State{Dispatchers: lost[1:], Pages: []Page{shown("Jazz", "free", 0, 0, 0, 0, 0)}},
+			Sentence{"No dispatcher runs: how many messages wait is not known.", Sick},
+		},
+		{
+			"no dispatcher, and RabbitMQ counts",
+			State{Dispatchers: lost[1:], Broker: counted(&replicas.BrokerHealth{}, 1204)},
+			Sentence{"No dispatcher runs: 1,204 messages wait on RabbitMQ.", Sick},
+		},
+		{
+			"RabbitMQ is full, and a core is away",
+			State{
+				Dispatchers: running, Pages: []Page{calm}, Broker: counted(&replicas.BrokerHealth{Error: "broker blocked: low on disk"}, -1),
+				Programs: []replicas.Health{{Program: "core", Name: "c", Says: "does not answer: refused"}, {Program: "dispatcher", Name: "b", Says: "does not answer: refused"}},
+			},
+			Sentence{
+				"RabbitMQ takes no messages: broker blocked: low on disk. Core does not answer. " +
+					"All get what they ask for: 41 calls a second, each copy within 3 ms.", Sick,
+			},
+		},
+		{
+			"no dispatcher, and a judge counts",
+			State{Verdict: &Verdict{}, Dispatchers: lost[1:], Pages: []Page{shown("Jazz", "excess", 900, 0, 0, 1204, 0)}},
 			Sentence{"No dispatcher runs: 1,204 copies wait.", Sick},
 		},
 		{
@@ -134,7 +163,7 @@ func TestSentence(t *testing.T) {
 			Sentence{"The article's way: 2,100 refused calls for 341 accepted in the last second. Everybody else: 500 ms.", Sick},
 		},
 	} {
-		if got := sentence(&row.state); got != row.want {
+		if got := headline(&row.state); got != row.want {
 			t.Errorf("%s: sentence = %+v\nwant %+v", row.name, got, row.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/replicas"
 )
 
 // State is all that the page shows at a moment, but for the phones.
@@ -25,10 +26,14 @@ type State struct {
 	AllPages    int          `json:"all_pages"`
 	Dispatchers []Dispatcher `json:"dispatchers"`    // in the order in which they came
 	Dead        *Dead        `json:"dead,omitempty"` // nil: they are not shown
-	Actions     []Action     `json:"actions"`
-	Receipts    []Receipt    `json:"receipts"` // the latest first
-	Markers     []Marker     `json:"markers"`  // the oldest first, of the time that the charts show
-	Tour        *Tour        `json:"tour,omitempty"`
+	// Programs are webhooks, cores and dispatchers by their /readyz, and Broker is RabbitMQ; nil:
+	// not asked yet, or never.
+	Programs []replicas.Health      `json:"programs,omitempty"`
+	Broker   *replicas.BrokerHealth `json:"broker,omitempty"`
+	Actions  []Action               `json:"actions"`
+	Receipts []Receipt              `json:"receipts"` // the latest first
+	Markers  []Marker               `json:"markers"`  // the oldest first, of the time that the charts show
+	Tour     *Tour                  `json:"tour,omitempty"`
 }
 
 // Sentence says what is happening, in plain words.

@@ -12,7 +12,7 @@ import (
 // Fleet is a deployment as an operator asks it. The Client's HTTP must be set.
 type Fleet struct {
 	Client
-	Dispatchers, Core []Replica
+	Dispatchers, Core, Webhook []Replica
 }
 
 // AskCore asks the cores in turn until one answers. They share a database, so one is

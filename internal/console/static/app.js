@@ -10,6 +10,7 @@ import { el } from "./dom.js";
 import { showPhones, showWaiting } from "./drawer.js";
 import { clock } from "./format.js";
 import { showHead } from "./head.js";
+import { showHealth } from "./health.js";
 import { notify } from "./notice.js";
 import { newPages } from "./pages.js";
 import { showReceipts } from "./receipts.js";
@@ -64,6 +65,7 @@ function show(s, forced) {
   const page = choose(s);
   chosen = page?.id ?? "";
   showHead(s);
+  showHealth(s);
   pages.show(s, chosen);
   dispatchers.show(s);
   showActions(s, page);

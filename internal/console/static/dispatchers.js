@@ -1,12 +1,13 @@
 // The dispatchers, a card for each, with what each one knows by itself.
 import { el, fromTemplate, make, newList, setClass, setText } from "./dom.js";
 import { count, plural } from "./format.js";
+import { notReady } from "./health.js";
 
 const killedFor = 6000; // milliseconds that a killed one stays to be seen
 const states = { running: "", hung: "hung: it does not answer", stopping: "stopping", killed: "killed", lost: "does not answer" };
 
 export function newDispatchers() {
-  let pages = new Map(), actions = new Map();
+  let pages = new Map(), actions = new Map(), troubles = new Map();
 
   function build(d) {
     const root = fromTemplate("dispatcher-template"), q = s => root.querySelector(s);
@@ -40,8 +41,9 @@ export function newDispatchers() {
 
   function show(c, d) {
     const names = (d.pages ?? []).map(id => pages.get(id)?.name).filter(Boolean);
-    setClass(c.root, "card " + d.state);
-    setText(c.role, states[d.state] || (names.length > 0 ? "sends for " + names.join(", ") : ""));
+    const trouble = d.state === "running" && troubles.get(d.name);
+    setClass(c.root, "card " + d.state + (trouble ? " unready" : ""));
+    setText(c.role, states[d.state] || (trouble && "not ready: " + trouble) || (names.length > 0 ? "sends for " + names.join(", ") : ""));
     c.role.title = d.error || c.role.textContent;
     setText(c.calls, count(d.calls));
     setText(c.inFlight, count(d.in_flight));
@@ -61,6 +63,7 @@ export function newDispatchers() {
   return {
     show(s) {
       pages = new Map(s.pages.map(p => [p.id, p]));
+      troubles = notReady(s);
       actions = new Map(s.read_only ? [] : s.actions.map(a => [a.name, a]));
       const shown = s.dispatchers.filter(d => d.state !== "killed" || new Date(s.now) - new Date(d.since) < killedFor);
       list.update(shown, d => d.name);

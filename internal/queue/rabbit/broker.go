@@ -85,6 +85,10 @@ func Open(cfg Config) (*Broker, error) {
 // Topology is the set of queues given to Open.
 func (b *Broker) Topology() queue.Topology { return b.cfg.Topology }
 
+// Version returns the version of RabbitMQ that publishing is connected to, or "" while it is
+// connected to none.
+func (b *Broker) Version() string { return b.publishing.version() }
+
 // Ready returns nil while both connections are up, the topology is declared, the
 // broker takes what is published; otherwise everything that is wrong.
 func (b *Broker) Ready() error {

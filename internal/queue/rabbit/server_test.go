@@ -127,6 +127,13 @@ chatclub_broker_blocked `+want+"\n"), "chatclub_broker_blocked"); err != nil {
 		}
 	}
 	gauge("1")
+	fresh := private(t, server, prometheus.NewPedanticRegistry()) // has published nothing yet
+	eventually(t, "a client finds out by a message to nowhere", func() (string, bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := queue.Takes(ctx, fresh)
+		return fmt.Sprintf("Takes() = %v", err), err != nil && strings.Contains(err.Error(), "blocked")
+	})
 	start := time.Now()
 	if err := publishFor(t, b, "again", 50*time.Millisecond); !errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("Publish(blocked) = %v, want %v", err, queue.ErrUnavailable)

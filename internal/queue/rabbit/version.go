@@ -18,10 +18,25 @@ var errTooOld = errors.New("4.0 or later is needed")
 
 // checkVersion checks what a server tells of itself in its first frame.
 func checkVersion(server amqp.Table) error {
-	version, _ := server["version"].(string)
+	version := versionOf(server)
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < leastMajor {
 		return fmt.Errorf("the server is RabbitMQ %.40s: %w", version, errTooOld)
 	}
 	return nil
+}
+
+func versionOf(server amqp.Table) string {
+	version, _ := server["version"].(string)
+	return version
+}
+
+// version returns the version of the server of the current session, "" without one.
+func (l *link) version() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current == nil {
+		return ""
+	}
+	return versionOf(l.current.conn.Properties)
 }
