@@ -82,7 +82,7 @@ func house() []row {
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
 		{"cmd/chatclub", "fakeapi/... app backoff console deadletter demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service"},
-		{"cmd/chatclubctl", "app deadletter dispatch message operator queue queue/rabbit replicas rooms service"},
+		{"cmd/chatclubctl", "app backoff deadletter dispatch message operator queue queue/rabbit replicas rooms service"},
 
 		// Other ways to send, and ways to fail, for the demonstration. The load test,
 		// which is a module of its own, has them too.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"chatclub/internal/service"
 )
@@ -18,13 +19,17 @@ import (
 func main() { os.Exit(service.Main(os.Stderr, run)) }
 
 func run(ctx context.Context) error {
-	return tool{stdout: os.Stdout, stderr: os.Stderr}.run(ctx, os.Args[1:])
+	return tool{stdout: os.Stdout, stderr: os.Stderr, secondLook: handOver}.run(ctx, os.Args[1:])
 }
+
+// handOver is the time in which a partition goes from one consumer to the next.
+const handOver = 3 * time.Second
 
 // tool is one call of the program.
 type tool struct {
 	environ        map[string]string // nil: that of the process
 	stdout, stderr io.Writer
+	secondLook     time.Duration // the pause before the second look at queues without a consumer
 }
 
 // command is one thing that the tool does.
@@ -39,6 +44,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"status", "", "say of RabbitMQ and each program whether it is ready", tool.status},
+		{"doctor", "", "look for all that is wrong, and say what to do", tool.doctor},
 		{"why", "PAGE|ID", "say why messages of a page, or one message, wait, and until when", tool.why},
 		{"dead list", "", "list dead letters, and count them by reason", tool.deadList},
 		{"dead show", "ID", "show the dead letters of an id", tool.deadShow},

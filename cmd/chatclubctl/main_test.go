@@ -73,6 +73,7 @@ func TestWrongUsage(t *testing.T) {
 		"why 1/m":                      "CORE or DISPATCHERS",
 		"why 1 -partitions 0":          "PARTITIONS",
 		"status -webhook x":            "WEBHOOK",
+		"doctor -dispatchers x":        "DISPATCHERS",
 		"broadcast start":              "PAGE must follow",
 		"broadcast list":               "CORE must be set",
 		"pages list -core x":           "CORE",
@@ -91,7 +92,7 @@ func TestWrongUsage(t *testing.T) {
 
 func TestStatusOfNothing(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"status"} {
+	for _, command := range []string{"status", "doctor"} {
 		_, err := call(t, map[string]string{}, command)
 		if _, ok := errors.AsType[*service.SettingsError](err); !ok || !strings.Contains(err.Error(), "AMQP_URL must be set") {
 			t.Errorf("%s of nothing = %v, want a SettingsError", command, err)

@@ -10,11 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"chatclub/internal/backoff"
+	"chatclub/internal/queue"
 	"chatclub/internal/replicas"
 	"chatclub/internal/service"
 )
 
-// statusSettings are those of `chatclubctl status` and `chatclubctl doctor`.
+// statusSettings are those of `chatclubctl status`.
 type statusSettings struct {
 	adminSettings
 	Webhook []string `env:"WEBHOOK" doc:"Admin addresses of the webhooks, in the same form."`
@@ -42,15 +44,12 @@ type overview struct {
 // statusTimeout is enough for a broker that takes nothing, and then counts.
 const statusTimeout = 20 * time.Second
 
-// open reads flags and settings.
-func (t tool) openStatus(flags *flag.FlagSet, args []string) (s statusSettings, err error) {
-	if s, err = service.LoadFlags[statusSettings](flags, args, t.environ, t.stdout); err != nil {
-		return s, err
-	}
+// checkAny wants somebody to ask.
+func (s statusSettings) checkAny() error {
 	if len(s.Dispatchers)+len(s.Core)+len(s.Webhook) == 0 && s.AMQPURL == "" {
-		return s, wrong(errors.New("DISPATCHERS, CORE, WEBHOOK or AMQP_URL must be set"))
+		return wrong(errors.New("DISPATCHERS, CORE, WEBHOOK or AMQP_URL must be set"))
 	}
-	return s, nil
+	return nil
 }
 
 // fleet finds the replicas.
@@ -73,6 +72,9 @@ func (t tool) lookAt(ctx context.Context, s statusSettings, f replicas.Fleet) (d
 		defer func() { err = errors.Join(err, b.Close()) }()
 		asking.Go(func() {
 			h := replicas.AskBroker(ctx, b)
+			if len(h.Idle) > 0 && backoff.Sleep(ctx, t.secondLook) {
+				h.Idle = queue.StillIdle(h.Idle, replicas.AskBroker(ctx, b).Idle)
+			}
 			d.Broker = &h
 		})
 	}
@@ -85,7 +87,10 @@ func (t tool) lookAt(ctx context.Context, s statusSettings, f replicas.Fleet) (d
 func (t tool) status(ctx context.Context, _ string, args []string) error {
 	flags := flag.NewFlagSet("chatclubctl status", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print JSON, for programs")
-	s, err := t.openStatus(flags, args)
+	s, err := service.LoadFlags[statusSettings](flags, args, t.environ, t.stdout)
+	if err == nil {
+		err = s.checkAny()
+	}
 	if err != nil {
 		return err
 	}

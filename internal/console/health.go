@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chatclub/internal/backoff"
+	"chatclub/internal/queue"
 	"chatclub/internal/replicas"
 )
 
@@ -21,6 +22,14 @@ const (
 type health struct {
 	programs []replicas.Health
 	broker   *replicas.BrokerHealth // nil: it was not asked
+	idle     []queue.Idle           // as of the last look; the page shows those of two
+}
+
+// hear takes what RabbitMQ says.
+func (h *health) hear(b replicas.BrokerHealth) {
+	idle := b.Idle
+	b.Idle = queue.StillIdle(h.idle, idle)
+	h.broker, h.idle = &b, idle
 }
 
 // watchHealth asks until ctx ends. Programs are told of before RabbitMQ answers.
@@ -41,7 +50,7 @@ func (k *Console) lookAtHealth(ctx context.Context) {
 	if k.cfg.Broker != nil {
 		asking.Go(func() {
 			if h := replicas.AskBroker(ctx, k.cfg.Broker); ctx.Err() != context.Canceled { //nolint:errorlint // of a context, which wraps nothing
-				k.setHealth(func(now *health) { now.broker = &h })
+				k.setHealth(func(now *health) { now.hear(h) })
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Kind is a group of a topology's queues. Ready counts the messages that wait for a consumer.
@@ -69,6 +70,17 @@ func Count(ctx context.Context, b Broker) (c Census, err error) {
 		c.Beyond, err = beyond(ctx, b)
 	}
 	return c, err
+}
+
+// StillIdle returns those of now that were idle before: while a queue goes from one consumer to
+// the next, it has none for up to some seconds.
+func StillIdle(before, now []Idle) (still []Idle) {
+	for _, q := range now {
+		if slices.ContainsFunc(before, func(b Idle) bool { return b.Queue == q.Queue }) {
+			still = append(still, q)
+		}
+	}
+	return still
 }
 
 // beyond looks for partitions whose numbers are too high for the topology.

@@ -98,6 +98,15 @@ func TestAskBroker(t *testing.T) {
 	})
 }
 
+// TestStillIdle: a queue that had no consumer at one of two looks is going from one to the next.
+func TestStillIdle(t *testing.T) {
+	t.Parallel()
+	got := queue.StillIdle([]queue.Idle{{Queue: "a", Ready: 1}, {Queue: "b", Ready: 1}}, []queue.Idle{{Queue: "b", Ready: 2}, {Queue: "c", Ready: 1}})
+	if len(got) != 1 || got[0] != (queue.Idle{Queue: "b", Ready: 2}) {
+		t.Errorf("StillIdle() = %v, want b alone, as it is now", got)
+	}
+}
+
 // less sees a broker with fewer partitions than it has, more with one more.
 type less struct {
 	*memory.Broker
