@@ -35,7 +35,7 @@ func newHandler(cfg Config, m *metrics, r retrier) *handler {
 	b, p := NewBacklog(), newPressure(cfg.Limits)
 	return &handler{
 		cfg: cfg, metrics: m, retry: r,
-		relay:    &relay{cfg: cfg, metrics: m, retry: r, backlog: b, pressure: p},
+		relay:    &relay{cfg: cfg, metrics: m, retry: r, backlog: b, pressure: p, floods: newFloods()},
 		feedback: &feedback{store: cfg.Store, metrics: m, retry: r, backlog: b, pressure: p, limits: cfg.Limits, log: cfg.Log, now: cfg.Now},
 	}
 }

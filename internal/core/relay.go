@@ -25,6 +25,7 @@ type relay struct {
 	retry    retrier
 	backlog  *Backlog
 	pressure *pressure
+	floods   *floods
 }
 
 // handle returns nil after the messages of an event are confirmed and the event
@@ -34,10 +35,15 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	if len(ev.User) > message.MaxUserID || message.MaxCopyID(ev.Page, ev.ID) > queue.MaxName {
 		return fmt.Errorf("%w: page, user or id is too long for the ids of its copies", rooms.ErrData)
 	}
+	if r.floods.refuses(r.cfg.Now(), ev) {
+		r.observe(ev, rooms.Result{Rejected: true, Why: rooms.Flood})
+		return nil
+	}
 	res, err := r.receive(run, work, in, ev)
 	if err != nil {
 		return err
 	}
+	r.floods.note(r.cfg.Now(), ev, res.Refused)
 	if res.Status == rooms.Finished {
 		r.metrics.repeated.Inc()
 		r.cfg.Log.LogAttrs(run, slog.LevelDebug, "event was finished before", slog.String("id", in.delivery.ID))

@@ -51,6 +51,12 @@ const (
 	Ban   Rejection = "ban"   // its user is banned
 )
 
+// Span is a part of time, from From to before Until.
+type Span struct{ From, Until time.Time }
+
+// Has reports whether t is in the span.
+func (s Span) Has(t time.Time) bool { return !t.Before(s.From) && t.Before(s.Until) }
+
 // Status says whether an event was received before.
 type Status int
 
@@ -116,6 +122,7 @@ type Result struct {
 	Rejected bool      `json:"held,omitempty"`   // it had no effect: the user floods, is banned, or has left since
 	Why      Rejection `json:"why,omitempty"`    // it is Rejected; empty: the user has left since
 	Limits   Limits    `json:"limits,omitzero"`  // the event's, so that its copies are the same whenever they are made
+	Refused  Span      `json:"-"`                // why is Flood: all other events of the user from these times have the same result, without a Notice
 	Paused   bool      `json:"paused,omitempty"` // no message may be sent because of it: the page is paused
 	Joined   bool      `json:"joined,omitempty"` // it brought the user into Room
 	Room     Room      `json:"room"`             // the user's room after the event, or the one that it left

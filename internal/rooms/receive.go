@@ -317,6 +317,12 @@ func (e *eventTx) spend(c charge) bool {
 	if why != "" {
 		e.setRejected(why, n, e.user.mustTell(at), until)
 	}
+	if why == Flood {
+		e.res.Refused = Span{
+			From:  time.UnixMilli(at).Add(-e.s.cfg.FloodPeriod),
+			Until: time.UnixMilli(e.user.refusedUntil(e.s.cfg.FloodPeriod.Milliseconds(), c.events)),
+		}
+	}
 	return why == ""
 }
 

@@ -198,6 +198,12 @@ func (u *user) mustTell(at int64) bool {
 	return true
 }
 
+// refusedUntil returns the time before which every event is refused as a flood, and the user
+// is not told. Its events allowance, and floodTold, stay as they are until then.
+func (u *user) refusedUntil(size, cost int64) int64 {
+	return min(int64(u.events)+cost-size, u.floodTold+tellEvery.Milliseconds())
+}
+
 // untilTime returns a moment of a row as a time, zero for never.
 func untilTime(ms int64) time.Time {
 	if ms >= never {
