@@ -8,8 +8,7 @@
 //   - a finished event that is repeated makes no copy;
 //   - the events of one page are handled one after another, in the order of their
 //     queue, whatever the number of cores. A page with many delays those of its
-//     partition only, by the time in which a burst is delivered, and by the events
-//     above 80 times Config.Prefetch;
+//     partition only, and these only by the events above Config.Prefetch;
 //   - a database or broker that fails delays events and never drops one. An event
 //     that the database can never store goes to the dead-letter queue, and so
 //     does a message that is no event.
@@ -21,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -55,9 +53,6 @@ const (
 	// countEvery is the period of writing the counts. That is often enough for an
 	// operator to watch, and a killed core loses the counts of five seconds.
 	countEvery = 5 * time.Second
-	// burst is the number of times that Config.Prefetch holds in what is held of a partition
-	// with a burst: of 256 that is 20,480, as when 20,000 people follow one call to tap.
-	burst = 80
 	// silentPause is the pause before the next question whether the broker answers.
 	silentPause = 100 * time.Millisecond
 )
@@ -87,7 +82,7 @@ func New(cfg Config) (*Core, error) {
 	top := cfg.Broker.Topology()
 	c.keeper = &partitions.Keeper{
 		Config: partitions.Config{Broker: cfg.Broker, Slots: top.CoreSlots(), Log: cfg.Log, Random: rand.Float64},
-		Queues: top.Inbounds(), Prefetch: cfg.Prefetch, Burst: min(burst*cfg.Prefetch, math.MaxUint16), Patience: cfg.ShutdownTimeout, Take: c.take,
+		Queues: top.Inbounds(), Prefetch: cfg.Prefetch, Patience: cfg.ShutdownTimeout, Take: c.take,
 	}
 	c.metrics.registerPartitions(cfg.Registerer, c.keeper.Owned)
 	return c, nil

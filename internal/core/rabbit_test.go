@@ -25,8 +25,6 @@ type onRabbit struct {
 	stops  []func()
 	said   int
 
-	prefetch int // of each core; 0: the default
-
 	mu      sync.Mutex
 	last    map[string]int // by page and recipient
 	seen    map[string]int // copies, by id
@@ -46,7 +44,7 @@ func (o *onRabbit) open() *rabbit.Broker {
 func (o *onRabbit) start() {
 	o.Helper()
 	b := o.open()
-	c, err := New(Config{Broker: b, Store: o.store, Prefetch: o.prefetch})
+	c, err := New(Config{Broker: b, Store: o.store})
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -156,20 +154,19 @@ func (o *onRabbit) await(copies int) {
 }
 
 // On RabbitMQ no copy is overtaken or doubled by several cores, at 5 and 100 events a second
-// and with a backlog, while one takes its place and another is stopped. A backlog above the
-// prefetch gets more room meanwhile.
+// and with a backlog, while one takes its place and another is stopped.
 func TestOrderOnRabbitMQ(t *testing.T) {
 	t.Parallel()
-	rows := []struct{ cores, perSecond, backlog, prefetch int }{{4, 100, 2000, 0}, {4, 100, 2000, 8}, {2, 5, 0, 0}}
+	rows := []struct{ cores, perSecond, backlog int }{{4, 100, 2000}, {2, 5, 0}}
 	unit := time.Second
 	if testing.Short() {
-		rows, unit = []struct{ cores, perSecond, backlog, prefetch int }{{2, 100, 500, 8}}, 500*time.Millisecond
+		rows, unit = []struct{ cores, perSecond, backlog int }{{2, 100, 500}}, 500*time.Millisecond
 	}
 	for _, row := range rows { // one after another: beside each other they starve a small machine
 		t.Run(fmt.Sprintf("%+v", row), func(t *testing.T) {
 			o := &onRabbit{
 				T: t, top: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 8}, store: newStore(t, "sqlite::memory:"),
-				last: map[string]int{}, seen: map[string]int{}, prefetch: row.prefetch,
+				last: map[string]int{}, seen: map[string]int{},
 			}
 			o.broker = o.open()
 			defer o.broker.Close()
