@@ -21,8 +21,6 @@ type Claim struct {
 	since  time.Time     // from when it has held one without a pause
 	held   int           // messages that were delivered and not handled
 	inHand int           // of them in Handle
-	full   time.Time     // when one was handled last while there was room for no other
-	busy   time.Time     // when the claim was made, or last seen to hold many
 	left   bool          // nothing more is begun
 	idle   chan struct{} // closed once it is left and nothing is in hand
 }
@@ -52,7 +50,6 @@ func (c *Claim) end() {
 	defer c.mu.Unlock()
 	if c.held == c.prefetch {
 		c.came = time.Now()
-		c.full = c.came
 	}
 	c.held--
 	if c.inHand--; c.left && c.inHand == 0 {
@@ -97,24 +94,6 @@ func (c *Claim) isStarved() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.held > 0 && c.held < c.prefetch && time.Since(c.came) >= LookAfter
-}
-
-// wasFull reports whether a message was handled lately while there was room for no other.
-// Where nothing is handled, more room would help nobody.
-func (c *Claim) wasFull() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.full.IsZero() && time.Since(c.full) <= checkEvery
-}
-
-// hasFew reports whether few messages have been held for a while.
-func (c *Claim) hasFew(few int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.held > few {
-		c.busy = time.Now()
-	}
-	return time.Since(c.busy) >= ActiveFor
 }
 
 // isActive reports whether something is held or came lately.

@@ -38,9 +38,6 @@ const (
 	// HeldTime is the longest time for which a claim holds something without a pause.
 	// RabbitMQ closes the channel of a consumer that has a delivery for 30 minutes.
 	HeldTime = 15 * time.Minute
-	// MostWide is the number of partitions that a replica gives Burst at a time. With core's
-	// defaults these are 41,000 events of some 2.5 KB, 100 MB in a container of 512 MiB.
-	MostWide = 2
 	// ActiveFor is the time after its last delivery for which a partition counts as
 	// ours: the broker does not say which consumer is the active one.
 	ActiveFor = 10 * time.Second
@@ -52,7 +49,6 @@ type Keeper struct {
 	Config
 	Queues   []string                          // the partitions, by number
 	Prefetch int                               // messages of one partition held at most
-	Burst    int                               // the same of MostWide partitions that have more, if above Prefetch
 	Patience time.Duration                     // for the work in hand when a partition is given up
 	Take     func(c *Claim, d *queue.Delivery) // gets the deliveries, in order; it must not block
 
@@ -149,47 +145,14 @@ func (k *Keeper) keep(ctx context.Context, i int) error {
 func (k *Keeper) open(i int) (*Claim, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	priority, room := k.place.Priority(i, k.trial), k.roomLocked(k.claims[k.Queues[i]])
-	sub, err := k.Broker.Consume(k.Queues[i], queue.ConsumeOptions{Prefetch: room, Priority: priority})
+	priority := k.place.Priority(i, k.trial)
+	sub, err := k.Broker.Consume(k.Queues[i], queue.ConsumeOptions{Prefetch: k.Prefetch, Priority: priority})
 	if err != nil {
 		return nil, fmt.Errorf("consume partition: %w", err)
 	}
-	c := &Claim{
-		queue: k.Queues[i], sub: sub, priority: priority, prefetch: room, changed: k.changed, busy: time.Now(), idle: make(chan struct{}),
-	}
-	if old := k.claims[c.queue]; old != nil && room != old.prefetch {
-		k.Log.Info("room for messages of a partition changed", "queue", c.queue, "prefetch", room)
-	}
+	c := &Claim{queue: k.Queues[i], sub: sub, priority: priority, prefetch: k.Prefetch, changed: k.changed, idle: make(chan struct{})}
 	k.claims[c.queue] = c
 	return c, nil
-}
-
-// roomLocked returns the number of messages that a partition needs to hold, whose claim is
-// c, nil at first. A partition that is full gets Burst until few messages are left: those behind
-// a burst can take their turn only once they are delivered.
-func (k *Keeper) roomLocked(c *Claim) int {
-	wide := 0
-	for _, other := range k.claims {
-		if other.prefetch > k.Prefetch {
-			wide++
-		}
-	}
-	switch {
-	case c == nil || k.Burst <= k.Prefetch:
-		return k.Prefetch
-	case c.prefetch == k.Prefetch && wide < MostWide && c.wasFull():
-		return k.Burst
-	case c.prefetch > k.Prefetch && c.hasFew(k.Prefetch/2):
-		return k.Prefetch
-	}
-	return c.prefetch
-}
-
-// fits reports whether a claim has the room that its partition needs.
-func (k *Keeper) fits(c *Claim) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.roomLocked(c) == c.prefetch
 }
 
 // serve passes deliveries on until ctx ends or the claim is to be renewed.
@@ -218,7 +181,7 @@ func (k *Keeper) serve(ctx context.Context, c *Claim, turned *atomic.Int64) erro
 				c.sub.Outranked()
 				return nil
 			}
-			if c.heldFor() > HeldTime || !k.fits(c) {
+			if c.heldFor() > HeldTime {
 				return nil
 			}
 		}
