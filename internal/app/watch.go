@@ -42,7 +42,7 @@ func (p *Program) watch(ended <-chan error) error {
 			looks = 0
 		}
 		if looks == stillLooks {
-			p.log.Error(errStill.Error(), "still_for", p.still(), "goroutines", stacks())
+			p.log.Error("the program's work stands still", "still_for", p.still(), "goroutines", stacks())
 			return errors.Join(errStill, p.flush())
 		}
 	}

@@ -43,7 +43,7 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 		program = o.Name
 		w.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"program": o.Name}, o.Registry)
 	}
-	w.openLog(program)
+	w.openLog(program) //nolint:contextcheck // it outlives ctx, until Close
 	if w.Broker == nil {
 		useless := make(chan error, 1)
 		b, err := rabbit.Open(rabbit.Config{

@@ -53,7 +53,7 @@ func TestBound(t *testing.T) {
 			callers = append(callers, one)
 			l.accepts = append(l.accepts, func() (net.Conn, error) { return one, nil })
 		}
-		srv := &http.Server{} //nolint:gosec // it serves nobody
+		srv := &http.Server{}
 		d := Bound(srv, l, 8, discard())
 		var conns []net.Conn
 		for i := range callers {
@@ -98,7 +98,7 @@ func TestFullServerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		l := &sickListener{}
-		d := Bound(&http.Server{}, l, 1, slog.New(slog.NewTextHandler(&out, nil))) //nolint:gosec // it serves nobody
+		d := Bound(&http.Server{}, l, 1, slog.New(slog.NewTextHandler(&out, nil)))
 		for range 2 {
 			for range 3 {
 				l.accepts = append(l.accepts, func() (net.Conn, error) { return &caller{addr: "192.0.2.1"}, nil })
