@@ -87,15 +87,15 @@ func (t tool) doctor(ctx context.Context, _ string, args []string) error {
 			d.Well = append(d.Well, c.name)
 		}
 	}
-	if *asJSON {
-		err = json.NewEncoder(t.stdout).Encode(d)
-	} else {
-		err = t.printDiagnosis(d)
+	if !*asJSON {
+		t.printDiagnosis(d)
+	} else if err := json.NewEncoder(t.stdout).Encode(d); err != nil {
+		return err
 	}
-	if err == nil && len(d.Faults) > 0 {
+	if len(d.Faults) > 0 {
 		return service.Exit(service.ExitFailure)
 	}
-	return err
+	return nil
 }
 
 // examine asks everybody.
@@ -128,7 +128,7 @@ func vhostOf(urls []string) string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-func (t tool) printDiagnosis(d diagnosis) error {
+func (t tool) printDiagnosis(d diagnosis) {
 	for _, f := range d.Faults {
 		fmt.Fprintf(t.stdout, "%s: %s\n    %s (runbook, %s)\n", f.Check, printable(f.Says), printable(f.Do), f.Runbook)
 	}
@@ -140,5 +140,4 @@ func (t tool) printDiagnosis(d diagnosis) error {
 			fmt.Fprintf(t.stdout, "not looked at: %s: %s\n", c.name, printable(why))
 		}
 	}
-	return nil
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ func (k *Console) lookAtHealth(ctx context.Context) {
 	defer asking.Wait()
 	if k.cfg.Broker != nil {
 		asking.Go(func() {
-			if h := replicas.AskBroker(ctx, k.cfg.Broker); ctx.Err() != context.Canceled { //nolint:errorlint // of a context, which wraps nothing
+			if h := replicas.AskBroker(ctx, k.cfg.Broker); !errors.Is(ctx.Err(), context.Canceled) {
 				k.setHealth(func(now *health) { now.hear(h) })
 			}
 		})

@@ -213,10 +213,13 @@ func TestReasons(t *testing.T) {
 	}{
 		{[]dispatch.PageStatus{waits("text", 602, dispatch.WaitsForLimit)}, false, Page{State: "excess", Short: "at its limit", Wait: 2, Oldest: 602}, false},
 		{[]dispatch.PageStatus{waits("text", 602, dispatch.WaitsForPermission)}, true, Page{State: "suspended", Short: "no permission", Oldest: 602}, true},
+		{[]dispatch.PageStatus{waits("text", 77, dispatch.WaitsForHint)}, false, Page{State: "excess", Short: "told to wait", Oldest: 77}, true},
 		{[]dispatch.PageStatus{waits("text", 602, dispatch.WaitsForApp)}, false, Page{State: "excess", Short: "app throttled", Oldest: 602}, true},
 		{
 			[]dispatch.PageStatus{waits("media", 3, dispatch.WaitsForAnswer), waits("text", 602, dispatch.WaitsForCalls), waits("media", 4, dispatch.WaitsForLimit)},
-			false, Page{State: "excess", Short: "waits for calls", Wait: 2, Oldest: 602}, true,
+			false,
+			Page{State: "excess", Short: "waits for calls", Wait: 2, Oldest: 602},
+			true,
 		},
 	} {
 		a := says("a", row.classes...)

@@ -125,10 +125,7 @@ func (e *engine) whyMessage(m *held, now time.Time) waiting {
 	case r.busy:
 		return r.why()
 	}
-	if w := e.whyFirst(l, r.msgs[0], now); w.reason != "" {
-		return w
-	}
-	return e.why(l, now) // behind others
+	return e.whyFirst(l, r.msgs[0], now)
 }
 
 // why returns why the messages of a recipient wait who is busy.
@@ -167,7 +164,7 @@ func (e *engine) isExplained(l *line, w waiting, now time.Time) bool {
 		return l.inTurn
 	case WaitsForAnswer:
 		return l.inFlight > 0
-	case WaitsForLimit, WaitsForHint, WaitsForPage, WaitsForPermission, WaitsForBlock, WaitsForApp, WaitsForAPI:
+	case WaitsForLimit, WaitsForHint, WaitsForPage, WaitsForPermission, WaitsForBlock, WaitsForApp, WaitsForAPI, WaitsForTime:
 	}
 	return !isLate && (l.shared != nil || l.inFlight > 0 || now.Sub(l.wakeAt) <= overdue)
 }

@@ -141,12 +141,16 @@ func TestTrouble(t *testing.T) {
 		{"all is well", []Health{{"core", "c", true, ""}}, &BrokerHealth{}, ""},
 		{"nothing was asked", nil, nil, ""},
 		{
-			"the broker is full", []Health{{"core", "c", true, "publish connection: broker blocked: low on disk"}, {"dispatcher", "d", false, "does not answer: refused"}}, blocked,
+			"the broker is full",
+			[]Health{{"core", "c", true, "publish connection: broker blocked: low on disk"}, {"dispatcher", "d", false, "does not answer: refused"}},
+			blocked,
 			"RabbitMQ takes no messages: publish connection: broker blocked: low on disk. Dispatcher does not answer.",
 		},
 		{"one of one", []Health{{"core", "c", true, "the database is away"}}, nil, "Core is not ready: the database is away."},
 		{
-			"one of two", []Health{{"core", "a", true, "starting"}, {"core", "b", false, "does not answer: refused"}, {"core", "c", true, ""}}, nil,
+			"one of two",
+			[]Health{{"core", "a", true, "starting"}, {"core", "b", false, "does not answer: refused"}, {"core", "c", true, ""}},
+			nil,
 			"2 of 3 cores: b does not answer.",
 		},
 		{"all of two", []Health{{"webhook", "a", true, "x"}, {"webhook", "b", true, "y"}}, nil, "None of 2 webhooks is ready: a is not ready: x."},
