@@ -68,8 +68,6 @@ func (s *wireSub) openLocked() error {
 
 func (s *wireSub) Deliveries() <-chan *queue.Delivery { return s.out }
 
-func (s *wireSub) Outranked() {}
-
 func (s *wireSub) Close() error {
 	s.wire.mu.Lock()
 	defer s.wire.mu.Unlock()

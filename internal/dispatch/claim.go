@@ -57,13 +57,6 @@ const (
 // isGivenUp reports whether nothing more of a claim is taken or sent.
 func (c *claim) isGivenUp() bool { return c.state != isOpen }
 
-// outranked notes that a higher priority waits for the claim to end.
-func (c *claim) outranked() {
-	for _, s := range c.sources {
-		s.sub.Outranked()
-	}
-}
-
 // source is the subscription of one queue, and the messages that are held of it.
 type source struct {
 	queue    string

@@ -164,13 +164,9 @@ func (cs *claims) renew(p *partition, reason string) {
 	if p.claim = nil; !cs.ending {
 		cs.open(p)
 	}
-	if old == nil {
-		return
+	if old != nil {
+		cs.giveUp(old, reason)
 	}
-	if p.claim != nil && p.claim.priority > old.priority {
-		old.outranked()
-	}
-	cs.giveUp(old, reason)
 }
 
 // renewAll renews every partition, once this replica has its place.
@@ -385,7 +381,6 @@ func (cs *claims) probe(c *claim) {
 func (cs *claims) leaveAfter(c *claim, d time.Duration, isOutranked func() bool) {
 	cs.timers.add(cs.Now().Add(d), func() {
 		if !c.isGivenUp() && !cs.ending && isOutranked() {
-			c.outranked()
 			cs.renew(c.partition, "outranked")
 		}
 	})

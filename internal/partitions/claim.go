@@ -12,7 +12,6 @@ import (
 type Claim struct {
 	queue    string
 	sub      queue.Subscription
-	priority int
 	prefetch int             // messages held at most
 	changed  <-chan struct{} // closed when its priority is no longer right
 

@@ -35,9 +35,9 @@ const (
 	// ArrivalTime is the longest time of a delivery from the broker to its reader, unless the
 	// broker or this process is slow.
 	ArrivalTime = 100 * time.Millisecond
-	// HeldTime is the longest time for which a claim holds something without a pause.
-	// RabbitMQ closes the channel of a consumer that has a delivery for 30 minutes.
-	HeldTime = 15 * time.Minute
+	// HeldTime is the longest time for which a claim holds something without a pause. The
+	// rest up to queue.MaxHeld is for the work in hand.
+	HeldTime = queue.MaxHeld - time.Minute
 	// ActiveFor is the time after its last delivery for which a partition counts as
 	// ours: the broker does not say which consumer is the active one.
 	ActiveFor = 10 * time.Second
@@ -123,16 +123,13 @@ func (k *Keeper) keep(ctx context.Context, i int) error {
 	var leaving sync.WaitGroup
 	defer leaving.Wait()
 	leave := func() {}
-	for old := (*Claim)(nil); ; {
+	for {
 		c, err := k.open(i)
-		if err == nil && old != nil && c.priority > old.priority {
-			old.sub.Outranked()
-		}
 		leaving.Go(leave)
 		if err != nil {
 			return err
 		}
-		old, leave = c, func() { k.leave(c) }
+		leave = func() { k.leave(c) }
 		if err := k.serve(ctx, c, &k.turned[i]); err != nil || ctx.Err() != nil {
 			k.turned[i].Store(0)
 			leave()
@@ -145,12 +142,11 @@ func (k *Keeper) keep(ctx context.Context, i int) error {
 func (k *Keeper) open(i int) (*Claim, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	priority := k.place.Priority(i, k.trial)
-	sub, err := k.Broker.Consume(k.Queues[i], queue.ConsumeOptions{Prefetch: k.Prefetch, Priority: priority})
+	sub, err := k.Broker.Consume(k.Queues[i], queue.ConsumeOptions{Prefetch: k.Prefetch, Priority: k.place.Priority(i, k.trial)})
 	if err != nil {
 		return nil, fmt.Errorf("consume partition: %w", err)
 	}
-	c := &Claim{queue: k.Queues[i], sub: sub, priority: priority, prefetch: k.Prefetch, changed: k.changed, idle: make(chan struct{})}
+	c := &Claim{queue: k.Queues[i], sub: sub, prefetch: k.Prefetch, changed: k.changed, idle: make(chan struct{})}
 	k.claims[c.queue] = c
 	return c, nil
 }
@@ -177,11 +173,7 @@ func (k *Keeper) serve(ctx context.Context, c *Claim, turned *atomic.Int64) erro
 				return nil // the broker is closing, too
 			}
 		case <-tick.C:
-			if k.isOutranked(ctx, c) {
-				c.sub.Outranked()
-				return nil
-			}
-			if c.heldFor() > HeldTime {
+			if k.isOutranked(ctx, c) || c.heldFor() > HeldTime {
 				return nil
 			}
 		}

@@ -86,12 +86,17 @@ type Broker interface {
 	Close() error
 }
 
+// MaxHeld is the time after which a broker may take back a delivery that is not settled,
+// and end its consumer. It is the longest time for which a partition stands whose consumer
+// was killed in a way that RabbitMQ 4.3 does not see: see package rabbit.
+const MaxHeld = 5 * time.Minute
+
 // ConsumeOptions says how to consume. The zero value is not useful: Prefetch
 // must be set.
 type ConsumeOptions struct {
 	Prefetch int // the most unsettled deliveries at a time; at least 1
-	// Priority elects the active consumer of a single-active queue: the highest,
-	// and the first come among equals. When a higher one comes, the broker stops
+	// Priority elects the active consumer of a single-active queue: the highest, and
+	// any among equals. When a higher one comes, the broker stops
 	// deliveries to the active one at once and tells it nothing. The higher one is
 	// active once that holds nothing. If the higher one ends before, the old one
 	// still gets nothing until it holds nothing. On other queues the consumers
@@ -106,15 +111,11 @@ type Subscription interface {
 	Deliveries() <-chan *Delivery
 	// Close ends the subscription. Every delivery not settled by now becomes
 	// stale, and its message returns to its queue: before all that was never
-	// delivered, behind earlier returns, and in the order in which this
-	// subscription was given them. To lose no work settle the deliveries in hand
-	// first. Idempotent.
+	// delivered, and in the order in which this subscription was given them, as long as
+	// all consumers of the queue have the same prefetch. To lose no work settle the
+	// deliveries in hand first. The consumer ends holding nothing, also where a higher priority waits for
+	// that: it is never elected again. Idempotent.
 	Close() error
-	// Outranked says that a higher priority waits for this consumer to hold nothing.
-	// Close then gives back what it holds before it ends the consumer, unless more is
-	// delivered meanwhile: then nobody outranks it yet. RabbitMQ 4.3 keeps
-	// an outranked consumer that ends while it holds something, and may elect it later.
-	Outranked()
 }
 
 // Info is the state of a queue as the broker tells it.

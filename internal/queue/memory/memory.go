@@ -445,9 +445,6 @@ func (s *subscription) Sever() {
 	s.closeLocked()
 }
 
-// Outranked implements queue.Subscription: a consumer that ends here is gone.
-func (s *subscription) Outranked() {}
-
 // closeLocked makes the deliveries stale.
 func (s *subscription) closeLocked() {
 	s.closed = true

@@ -17,6 +17,8 @@ func priorityCases() []testCase {
 		{"an outranked consumer goes on once it holds nothing", higherGoes},
 		{"an outranked consumer that closes is succeeded in order", outrankedCloses},
 		{"an outranked consumer that closes leaves nothing behind", outrankedIsGone},
+		{"an outranked consumer that closes after the higher one leaves nothing behind", outrankedGoesLast},
+		{"whoever leaves, at any moment, keeps the order and ends", leaveAtRandom},
 		{"priorities on a queue for several consumers", sharedPriority},
 	}
 }
@@ -137,12 +139,21 @@ func outrankedIsGone(e env) {
 	const n = 300
 	name := e.top.Outbound(0)
 	low, high, _, given := e.outranked(name, n)
-	low.Outranked()
 	e.close(low)
 	e.ack(e.receiveIDs(high, append([]string{"m0"}, ids("m", n)[given:]...)...)...)
 	e.close(high)
 	e.publish(name, "last")
 	e.ack(e.receiveIDs(e.prefer(name, 4, -1), "last")...)
+}
+
+// outrankedGoesLast is the same where the higher one has gone before.
+func outrankedGoesLast(e env) {
+	const n = 300
+	name := e.top.Outbound(0)
+	low, high, _, given := e.outranked(name, n)
+	e.close(high)
+	e.close(low)
+	e.ack(e.receiveIDs(e.prefer(name, n, -1), append([]string{"m0"}, ids("m", n)[given:]...)...)...)
 }
 
 func higherComes(e env) {

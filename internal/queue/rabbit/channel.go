@@ -22,14 +22,6 @@ const (
 	ackDelay = time.Millisecond
 	// maxAcks is the largest number of acknowledgements that wait: more in one write gain nothing.
 	maxAcks = 64
-	// ackRest is the pause of a channel between its last acknowledgement and its
-	// close. RabbitMQ has 32 of them at a time on their way to a quorum queue,
-	// keeps the others in the channel's process, and forgets those when the channel
-	// closes: their messages are delivered again. Nothing tells when the queue has
-	// them all; on an idle machine it takes some 5 ms for 300. A cancel of the
-	// consumer would wait for them all, but then the next one may begin behind what
-	// this one still holds.
-	ackRest = 100 * time.Millisecond
 )
 
 // channel is the AMQP channel of a subscription, and the queue.Settler of the
@@ -44,7 +36,8 @@ type channel struct {
 	ch      *amqp.Channel
 	session *session
 	metrics *metrics
-	limit   int // acknowledgements that wait at most
+	limit   int          // acknowledgements that wait at most
+	held    atomic.Int64 // deliveries that came and were not acknowledged
 
 	questions *sync.WaitGroup // the broker's, of what was asked and is not answered
 	asked     chan struct{}   // closed when the last question is answered; of the one who asks
@@ -54,7 +47,7 @@ type channel struct {
 	// channel.close would name a channel that no longer exists, and RabbitMQ
 	// would end the whole connection for it.
 	writing sync.Mutex
-	last    time.Time // when something was last settled
+	last    time.Time // when something was last acknowledged
 
 	closed atomic.Bool // set while writing and mu are held
 
@@ -119,6 +112,7 @@ func (c *channel) Ack(tag uint64) error {
 		return fmt.Errorf("settle delivery: %w", queue.ErrStale)
 	}
 	c.waiting = append(c.waiting, tag)
+	c.held.Add(-1)
 	if len(c.waiting) == 1 {
 		c.session.acks.add(c)
 	}
@@ -186,68 +180,4 @@ func (c *channel) ask(ctx context.Context, question func() error) error {
 	case <-ctx.Done():
 		return errUnanswered
 	}
-}
-
-// giveBack gives all that is unsettled back, in order, before the channel of an outranked
-// consumer is closed: see queue.Subscription. To one that is not outranked some of it would
-// be delivered again at once, and come back behind the rest: so whoever outranks it has a
-// moment to come to the broker. If more is delivered in that moment nobody outranks it yet:
-// nothing is given back here, and the close returns all.
-func (c *channel) giveBack(in <-chan amqp.Delivery) {
-	select {
-	case <-in:
-		return
-	case <-time.After(ackRest):
-	case <-c.session.lost:
-	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	if err := c.ch.Nack(0, true, true); err == nil { // 0: all
-		c.last = time.Now()
-	}
-}
-
-// pause waits, as long as there is a session.
-func (c *channel) pause(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-c.session.lost:
-	}
-}
-
-// discardUnread takes away what has come already, as far as the library hands it out at once.
-func discardUnread(in <-chan amqp.Delivery) {
-	for {
-		select {
-		case _, ok := <-in:
-			if !ok {
-				return
-			}
-		default:
-			return
-		}
-	}
-}
-
-// close writes the acknowledgements that wait, makes every delivery stale and
-// gives what is unsettled back to the queue. It waits for closeTimeout at most,
-// whether or not ctx has ended. A broker that does not answer takes it back
-// later, at the latest when the session ends. That it does not answer here does
-// not end the session: others are served by it, and the prober finds out
-// whether it is dead.
-func (c *channel) close(ctx context.Context, in <-chan amqp.Delivery, outranked bool) error {
-	discardUnread(in)
-	c.writing.Lock()
-	c.mu.Lock() // nothing is added once it is closed
-	c.closed.Store(true)
-	c.mu.Unlock()
-	c.flushWriting()
-	c.writing.Unlock()
-	if outranked {
-		c.giveBack(in)
-	}
-	c.pause(ackRest - time.Since(c.last)) // nothing is settled any more
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	return c.ask(ctx, c.ch.Close)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -31,8 +30,6 @@ type subscription struct {
 	opts   queue.ConsumeOptions
 	out    chan *queue.Delivery
 	next   int64 // of run alone: the offset of a stream's next message
-
-	outranked atomic.Bool // see Outranked
 
 	end  context.CancelFunc // ends run
 	done chan struct{}      // closed when run has returned
@@ -80,9 +77,6 @@ func (s *subscription) Close() error {
 
 // Sever is Close without the wait.
 func (s *subscription) Sever() { s.end() }
-
-// Outranked implements queue.Subscription.
-func (s *subscription) Outranked() { s.outranked.Store(true) }
 
 // run consumes until ctx ends, on one session after another.
 func (s *subscription) run(ctx context.Context) {
@@ -138,7 +132,8 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	c := newChannel(ch, session, s.opts.Prefetch, s.broker)
 	var in <-chan amqp.Delivery
 	defer func() {
-		if errors.Is(c.close(ctx, in, s.outranked.Load()), errUnanswered) { // any other error: it is closed already
+		single := ctx.Err() != nil && s.broker.specs[s.queue].SingleActive // not where the broker ended the consumer
+		if errors.Is(c.close(ctx, in, s.queue, single), errUnanswered) {   // any other error: it is closed already
 			s.broker.cfg.Log.Warn("queue is not left yet", "queue", s.queue, "err", errUnanswered)
 		}
 	}()
@@ -166,6 +161,7 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 			if !ok {
 				return lossOfChannel(closes, cancels)
 			}
+			c.held.Add(1)
 			select {
 			case s.out <- s.delivery(d, c):
 				if offset, ok := d.Headers[offsetHeader].(int64); ok {
@@ -191,7 +187,11 @@ func (s *subscription) arguments() amqp.Table {
 	if s.broker.specs[s.queue].Stream {
 		return amqp.Table{offsetHeader: s.next}
 	}
-	return amqp.Table{"x-priority": int64(s.opts.Priority)}
+	args := amqp.Table{"x-priority": int64(s.opts.Priority)}
+	if s.broker.specs[s.queue].SingleActive { // RabbitMQ before 4.3 ignores it, and elects no consumer that is gone
+		args["x-consumer-timeout"] = queue.MaxHeld.Milliseconds()
+	}
+	return args
 }
 
 func (s *subscription) delivery(d amqp.Delivery, c *channel) *queue.Delivery {
