@@ -35,7 +35,7 @@ func house() []row {
 		{"queue/rabbit", "backoff metric queue"},
 		{"queue/leftover", "message queue"},
 		{"queue/transfer", "backoff queue"},
-		{"partitions", "backoff queue"},
+		{"partitions", "backoff message metric queue"},
 		{"deadletter", "backoff message queue webhook"},
 		{"tracing", "message metric queue"},
 
@@ -62,7 +62,7 @@ func house() []row {
 		{"submit", "message metric queue"},
 
 		// The wiring, once.
-		{"app", "aimd docs/schema broadcast core dispatch message operator orders phrase queue queue/rabbit rooms sender service submit tracing webhook"},
+		{"app", "aimd docs/schema broadcast core dispatch message metric operator orders partitions phrase queue queue/rabbit rooms sender service submit tracing webhook"},
 		{"cmd/core", "app"},
 		{"cmd/dispatcher", "app"},
 		{"cmd/webhook", "app"},

@@ -11,8 +11,10 @@ import (
 	"chatclub/internal/broadcast"
 	"chatclub/internal/core"
 	"chatclub/internal/message"
+	"chatclub/internal/metric"
 	"chatclub/internal/operator"
 	"chatclub/internal/orders"
+	"chatclub/internal/partitions"
 	"chatclub/internal/phrase"
 	"chatclub/internal/rooms"
 	"chatclub/internal/service"
@@ -182,11 +184,13 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
+	watch := partitions.NewWatch(w.Broker, w.Broker.Topology().Inbounds(), w.Log, metric.Set{Subsystem: "core", Registerer: w.metrics})
 	c, err := core.New(core.Config{
 		Broker:          w.Broker,
 		Store:           store,
 		Counter:         counter,
 		Alongside:       scheduler.Run,
+		Watch:           watch,
 		Prefetch:        s.Prefetch,
 		Workers:         s.Workers,
 		PublishTimeout:  s.PublishTimeout,
@@ -212,6 +216,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		return nil, err
 	}
 	w.add("core", c.Run)
+	w.add("watch", watch.Run)
 	w.add("orders", func(ctx context.Context) error {
 		return book.Follow(ctx, w.Broker, w.Log, func(orders.Order) {})
 	})

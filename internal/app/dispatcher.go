@@ -10,6 +10,8 @@ import (
 	"chatclub/internal/aimd"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/message"
+	"chatclub/internal/metric"
+	"chatclub/internal/partitions"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
 )
@@ -128,6 +130,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 		lacks = sender.LacksToken(cfg.Tokens)
 		knows = func(page string) bool { _, known := cfg.Tokens.Token(page); return known }
 	}
+	watch := partitions.NewWatch(w.Broker, w.Broker.Topology().Outbounds(), w.Log, metric.Set{Subsystem: "dispatch", Registerer: w.metrics})
 	d, err := dispatch.New(dispatch.Config{
 		Broker:          w.Broker,
 		Sender:          cfg.Sender,
@@ -146,6 +149,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 		Log:             w.Log,
 		Tracer:          w.trace,
 		Orders:          w.book("dispatcher", s.LimitText, s.LimitMedia),
+		Watch:           watch,
 		Random:          cfg.Random,
 	})
 	if err != nil {
@@ -158,6 +162,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 		return nil, err
 	}
 	w.add("dispatcher", d.Run)
+	w.add("watch", watch.Run)
 	pages.OnChange(d.PagesChanged)
 	w.add("pages file", pages.Run)
 	return w.finish(ctx)

@@ -201,10 +201,10 @@ func follows(all map[string]*jsonschema.Schema, top queue.Topology, m queue.Mess
 			headers[name] = value
 		}
 		return all["dead"].Validate(headers)
-	case isEvents(top, m.Queue):
-		return validate(all["event"], m.Body)
 	case message.IsMarker(m.Headers):
 		return nil
+	case isEvents(top, m.Queue):
+		return validate(all["event"], m.Body)
 	}
 	return validate(all["outbound"], m.Body)
 }
@@ -228,6 +228,7 @@ func kinds(t *testing.T, top queue.Topology, msgs []queue.Message) map[string]in
 		switch {
 		case m.Queue == top.Dead():
 			n["dead "+m.Headers[message.HeaderReason]]++
+		case message.IsMarker(m.Headers):
 		case isEvents(top, m.Queue):
 			e, err := message.DecodeEvent(m.Body)
 			if err != nil {
@@ -235,7 +236,7 @@ func kinds(t *testing.T, top queue.Topology, msgs []queue.Message) map[string]in
 			}
 			n[strings.TrimSpace(string(e.Kind)+" "+e.Reason)]++
 			n[string(e.Kind)]++
-		case !message.IsMarker(m.Headers):
+		default:
 			var o map[string]any
 			if err := json.Unmarshal(m.Body, &o); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/partitions"
 	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
@@ -57,6 +58,7 @@ type Config struct {
 	Registerer      prometheus.Registerer // nil: metrics go nowhere
 	Log             *slog.Logger          // nil: no log
 	Tracer          *tracing.Tracer       // nil: no traces
+	Watch           *partitions.Watch     // of the inbound partitions; nil: nothing finds out that one stands
 	Now             func() time.Time      // default time.Now
 
 	// Counter counts the messages of each room, until the Core writes them to the

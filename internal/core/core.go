@@ -81,7 +81,7 @@ func New(cfg Config) (*Core, error) {
 	c.handler = newHandler(cfg, c.metrics, c.retry)
 	top := cfg.Broker.Topology()
 	c.keeper = &partitions.Keeper{
-		Config: partitions.Config{Broker: cfg.Broker, Slots: top.CoreSlots(), Log: cfg.Log, Random: rand.Float64},
+		Config: partitions.Config{Broker: cfg.Broker, Slots: top.CoreSlots(), Log: cfg.Log, Random: rand.Float64, Watch: cfg.Watch},
 		Queues: top.Inbounds(), Prefetch: cfg.Prefetch, Patience: cfg.ShutdownTimeout, Take: c.take,
 	}
 	c.metrics.registerPartitions(cfg.Registerer, c.keeper.Owned)
@@ -89,8 +89,8 @@ func New(cfg Config) (*Core, error) {
 }
 
 // Ready returns nil once Run takes events, while both the broker and the database
-// answer. Otherwise the error says which of them does not, or how far the
-// migration of the database is. Safe for concurrent use.
+// answer and no partition stands. Otherwise the error says which of them does not, how far
+// the migration of the database is, or which partition stands. Safe for concurrent use.
 func (c *Core) Ready(ctx context.Context) error {
 	var broker error
 	if err := c.cfg.Broker.Ready(); err != nil {
@@ -100,7 +100,7 @@ func (c *Core) Ready(ctx context.Context) error {
 	if database == nil {
 		database = c.cfg.Store.Ping(ctx)
 	}
-	return errors.Join(broker, database)
+	return errors.Join(broker, database, c.cfg.Watch.Ready())
 }
 
 // SinceTurn returns the longest time for which the loop that takes a partition's events has

@@ -136,9 +136,11 @@ func (cs *claims) feed(s *source, age interface{ Observe(float64) }) {
 		now := cs.Now()
 		list := make([]*held, 0, min(feedBatch, 1+len(in)))
 		for more := true; more; {
-			list = append(list, decode(d, s, now))
-			if m := list[len(list)-1]; m.err == nil && m.out.Time > 0 {
-				age.Observe(m.out.Age(now).Seconds())
+			if !cs.Watch.Take(d) {
+				m := decode(d, s, now)
+				if list = append(list, m); m.err == nil && m.out.Time > 0 {
+					age.Observe(m.out.Age(now).Seconds())
+				}
 			}
 			if more = len(list) < feedBatch; more {
 				select {
@@ -147,6 +149,12 @@ func (cs *claims) feed(s *source, age interface{ Observe(float64) }) {
 					more = false
 				}
 			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		if s.lane == nil {
+			cs.Watch.Saw(s.queue)
 		}
 		select {
 		case cs.arrivals <- list:

@@ -31,6 +31,7 @@ import (
 	"chatclub/internal/aimd"
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
+	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
 	"chatclub/internal/tracing"
@@ -73,8 +74,9 @@ type Config struct {
 	Now    func() time.Time // nil: time.Now
 	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
 
-	Tracer *tracing.Tracer // nil: no traces
-	Orders *orders.Book    // follows the operators' orders; nil: one of its own
+	Tracer *tracing.Tracer   // nil: no traces
+	Watch  *partitions.Watch // of the outbound partitions; nil: nothing finds out that one stands
+	Orders *orders.Book      // follows the operators' orders; nil: one of its own
 }
 
 // The least values. A partition holds some pages and what one of them has in calls: with fewer
@@ -204,10 +206,10 @@ func (d *Dispatcher) SinceTurn() time.Duration {
 	return 0
 }
 
-// Ready returns nil while the broker can be used, otherwise why not. An API that
+// Ready returns nil while the broker can be used and no partition stands, otherwise why not. An API that
 // is down or silent makes no dispatcher unready: nobody sends to a dispatcher, so
 // nothing would be gained, and a rollout that waits for readiness would stand still
 // for as long as the outage. Metrics have it.
 func (d *Dispatcher) Ready() error {
-	return d.Broker.Ready()
+	return errors.Join(d.Broker.Ready(), d.Watch.Ready())
 }

@@ -60,7 +60,7 @@ func (s *standing) priority(partition int) int { return s.Priority(max(0, partit
 
 // places returns the configuration of the search for this replica's place.
 func (d *Dispatcher) places() partitions.Config {
-	return partitions.Config{Broker: d.Broker, Slots: d.Broker.Topology().Slots(), Log: d.Log, Random: d.Random}
+	return partitions.Config{Broker: d.Broker, Slots: d.Broker.Topology().Slots(), Log: d.Log, Random: d.Random, Watch: d.Watch}
 }
 
 // find takes a slot, however long that takes, and then begins to consume.

@@ -78,6 +78,11 @@ const HeaderDead = "chatclub-dead"
 // is empty.
 const HeaderMarker = "chatclub-marker"
 
+// HeaderOwner marks a message in a partition that asks who its owner is; its value is the
+// queue for the answer, whose value is the partition. The question is a marker, too: owners
+// of versions before take it off, and do not answer.
+const HeaderOwner = "chatclub-owner"
+
 // IsMarker reports whether a message with these headers is an owner's own.
 func IsMarker(headers map[string]string) bool {
 	_, is := headers[HeaderMarker]

@@ -37,14 +37,14 @@ const (
 	ArrivalTime = 100 * time.Millisecond
 	// HeldTime is the longest time for which a claim holds something without a pause. The
 	// rest up to queue.MaxHeld is for the work in hand.
-	HeldTime = queue.MaxHeld - time.Minute
+	HeldTime = queue.MaxHeld - 5*time.Minute
 	// ActiveFor is the time after its last delivery for which a partition counts as
 	// ours: the broker does not say which consumer is the active one.
 	ActiveFor = 10 * time.Second
 )
 
 // Keeper keeps a replica's subscriptions of all partitions. Fields that are exported
-// must be set before Run, all of them. Safe for concurrent use.
+// must be set before Run, all but Watch. Safe for concurrent use.
 type Keeper struct {
 	Config
 	Queues   []string                          // the partitions, by number
@@ -164,7 +164,9 @@ func (k *Keeper) serve(ctx context.Context, c *Claim, turned *atomic.Int64) erro
 			return nil
 		case d, ok := <-c.sub.Deliveries():
 			switch {
+			case ok && k.Watch.Take(d):
 			case ok:
+				k.Watch.Saw(c.queue)
 				c.add()
 				k.Take(c, d)
 			case ctx.Err() == nil:

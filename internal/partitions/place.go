@@ -46,12 +46,13 @@ type Place struct {
 	Sub   queue.Subscription // of the slot's queue; nil: all are taken
 }
 
-// Config is the configuration of a replica's place. All fields must be set.
+// Config is the configuration of a replica's place. All fields but Watch must be set.
 type Config struct {
 	Broker queue.Broker
 	Slots  []string // queues that number the replicas of a program
 	Log    *slog.Logger
 	Random func() float64 // [0, 1), safe for concurrent use
+	Watch  *Watch         // gets the answers that come to the slot; may be nil
 }
 
 // Find takes a place, however long that takes. alone reports that there is no other
@@ -107,6 +108,8 @@ func (c Config) take(ctx context.Context, sick int) (p Place, alone bool, err er
 		p.Slot = len(c.Slots) + rand.IntN(1<<20)
 	} else if p.Sub, err = c.consume(ctx, c.Slots[p.Slot]); err != nil {
 		return p, false, err
+	} else {
+		c.Watch.follow(c.Slots[p.Slot], p.Sub)
 	}
 	p.Ranks = Priorities(p.Slot, len(c.Slots), c.Broker.Topology().Partitions)
 	return p, alone, nil

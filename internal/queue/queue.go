@@ -89,7 +89,7 @@ type Broker interface {
 // MaxHeld is the time after which a broker may take back a delivery that is not settled,
 // and end its consumer. It is the longest time for which a partition stands whose consumer
 // was killed in a way that RabbitMQ 4.3 does not see: see package rabbit.
-const MaxHeld = 5 * time.Minute
+const MaxHeld = 20 * time.Minute
 
 // ConsumeOptions says how to consume. The zero value is not useful: Prefetch
 // must be set.

@@ -96,7 +96,7 @@ const (
 
 // Slots lists the names of the queues that number the dispatchers. Each running
 // dispatcher consumes one of them, so that the others see that its number is
-// taken. Nothing is published to them.
+// taken. The owners of partitions put answers to that replica there.
 func (t Topology) Slots() []string { return t.slots("slot", maxSlots) }
 
 // CoreSlots lists the names of the queues that number the cores, as Slots does.
@@ -124,6 +124,14 @@ func (t Topology) Probes() (names []string) {
 
 // Outbound is the i-th partition of the copies from core to the dispatchers.
 func (t Topology) Outbound(i int) string { return fmt.Sprintf("%s.outbound.%02d", t.Prefix, i) }
+
+// Outbounds lists the names of the partitions of copies.
+func (t Topology) Outbounds() (names []string) {
+	for i := range t.Partitions {
+		names = append(names, t.Outbound(i))
+	}
+	return names
+}
 
 // OutboundAny is the queue for programs that do not know a page's partition: a dispatcher
 // passes its messages on to that.

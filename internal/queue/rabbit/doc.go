@@ -64,6 +64,6 @@
 // Each subscription has a channel of its own. Closing it is the one way to leave a
 // queue, and returns what is unsettled in order: a consumer that is closed ends holding
 // nothing. An idle subscription costs two goroutines and 25 KB, and no time. RabbitMQ
-// takes back what is unsettled for 30 minutes, since 4.3 for 5. What arrives can be published again, whoever made it: without an id it
+// takes back what is unsettled for 30 minutes, since 4.3 for 20. What arrives can be published again, whoever made it: without an id it
 // gets the digest of its body as one, and headers beyond our bounds are left out.
 package rabbit

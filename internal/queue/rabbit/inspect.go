@@ -79,3 +79,18 @@ func (b *Broker) ask(ctx context.Context, name string) (queue.Info, error) {
 		return queue.Info{}, context.Cause(ctx)
 	}
 }
+
+// Heal returns the command that heals a queue which RabbitMQ 4.3 delivers to a consumer
+// that is gone. It ends the process that keeps the queue on its leader's node; RabbitMQ starts
+// that again, and nothing is lost.
+func (b *Broker) Heal(name string) string {
+	host := "/"
+	if u, err := amqp.ParseURI(b.cfg.URLs[0]); err == nil {
+		host = u.Vhost
+	}
+	process := host + "_" + name
+	if host == "/" {
+		process = "%2F_" + name
+	}
+	return fmt.Sprintf(`on the queue's leader: rabbitmqctl eval 'exit(whereis(list_to_existing_atom("%s")), kill).'`, process)
+}
