@@ -18,14 +18,26 @@ import (
 // release is the first release of Debian with RabbitMQ 4.
 const release = "trixie"
 
+// serverVariable names another rabbitmq-server than this machine's, beside its rabbitmqctl.
+const serverVariable = "RABBITMQ_SERVER"
+
 //go:embed unpack.sh
 var unpackScript string
 
 // RabbitMQ returns the folder of the rabbitmq-server and rabbitmqctl that this machine
-// has. Where they are missing or too old, and this is Debian, it installs the package
+// has, or that RABBITMQ_SERVER names. Where they are missing or too old, and this is Debian, it installs the package
 // as root. Where that is too old, it unpacks Debian 13's below the user's cache, which
 // is done once. It says on log which step takes long.
 func RabbitMQ(ctx context.Context, log io.Writer) (bin string, err error) {
+	if server := os.Getenv(serverVariable); server != "" {
+		if bin = filepath.Dir(server); !Supported(version(bin)) && version(bin) != "" {
+			return "", fmt.Errorf("%s: RabbitMQ %s, and 4.0 or later is needed", serverVariable, version(bin))
+		}
+		if _, err := os.Stat(server); err != nil {
+			return "", fmt.Errorf("%s: %w", serverVariable, err)
+		}
+		return bin, nil
+	}
 	bin, missing := installed(packaged)
 	if missing == nil {
 		return bin, nil

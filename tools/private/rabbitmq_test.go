@@ -3,6 +3,7 @@ package private
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -41,6 +42,21 @@ func TestInstalled(t *testing.T) {
 		bin, err := installed(filepath.Join(root, "none"))
 		if bin != c.bin || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
 			t.Errorf("installed() with PATH %s = %q, %v, want %q, %q", c.path, bin, err, c.bin, c.err)
+		}
+	}
+}
+
+// RABBITMQ_SERVER comes before whatever is installed; a wrong one is named.
+func TestNamedServer(t *testing.T) {
+	server := filepath.Join(t.TempDir(), "rabbitmq-server")
+	if err := os.WriteFile(server, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{server: filepath.Dir(server), server + "x": ""} {
+		t.Setenv(serverVariable, path)
+		bin, err := RabbitMQ(t.Context(), t.Output())
+		if bin != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), serverVariable+": ") {
+			t.Errorf("RabbitMQ() with %s = %q, %v, want %q", path, bin, err, want)
 		}
 	}
 }
