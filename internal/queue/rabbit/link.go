@@ -126,6 +126,8 @@ func (l *link) serve(ctx context.Context, url string, last error, established *i
 	}
 	if *established++; *established > 1 {
 		l.metrics.reconnects.WithLabelValues(l.kind).Inc()
+	} else if l.kind == consuming && keepsConsumers(s.conn.Properties) {
+		l.cfg.Log.Warn("RabbitMQ 4.3 may deliver a partition to nobody, for 20 minutes at most, after a program was killed while it handed that over: see docs/operate.md")
 	}
 	l.metrics.connected.WithLabelValues(l.kind).Set(1)
 	l.cfg.Log.Info("broker connected", "connection", l.kind, "address", address(url))

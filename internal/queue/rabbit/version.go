@@ -16,6 +16,12 @@ const leastMajor = 4
 // errTooOld says that the server is a RabbitMQ that chatclub does not work with.
 var errTooOld = errors.New("4.0 or later is needed")
 
+// keepsConsumers reports whether a server may elect a consumer that is gone: see leave.
+func keepsConsumers(server amqp.Table) bool {
+	version, _ := server["version"].(string)
+	return strings.HasPrefix(version, "4.3.")
+}
+
 // checkVersion checks what a server tells of itself in its first frame.
 func checkVersion(server amqp.Table) error {
 	version := versionOf(server)

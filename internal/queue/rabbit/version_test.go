@@ -27,6 +27,16 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
+// Of a version that may elect a consumer that is gone, the start says so.
+func TestKeepsConsumers(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"4.3.6": true, "4.0.5": false, "4.30.0": false, "": false} {
+		if got := keepsConsumers(amqp.Table{"version": version}); got != want {
+			t.Errorf("keepsConsumers(%q) = %v, want %v", version, got, want)
+		}
+	}
+}
+
 // A server that is too old is refused, with both versions named, and nothing is asked
 // of it. Where nobody is told, the log is.
 func TestTooOldServer(t *testing.T) {
