@@ -92,5 +92,5 @@ func (b *Broker) Heal(name string) string {
 	if host == "/" {
 		process = "%2F_" + name
 	}
-	return fmt.Sprintf(`on the queue's leader: rabbitmqctl eval 'exit(whereis(list_to_existing_atom("%s")), kill).'`, process)
+	return fmt.Sprintf(`on the queue's leader: rabbitmqctl eval 'exit(whereis(list_to_existing_atom(%q)), kill).'`, process)
 }
