@@ -23,6 +23,10 @@ const (
 	// standsAfter is the time without an answer after which a partition stands. RabbitMQ
 	// gives up the connection of an owner that says nothing within 15 s.
 	standsAfter = 20 * time.Second
+	// strangeAfter is the same for a partition that was not delivered here, and whose owner
+	// has not answered, since this program began: it may be of a version before, that is
+	// being replaced.
+	strangeAfter = 5 * time.Minute
 	// sayEvery is the period of saying so again.
 	sayEvery = time.Minute
 	// mostHeard is the largest number of questions that wait for their answer: more than
@@ -36,8 +40,9 @@ const (
 // nobody answers, nobody gets what is in the partition. Where the message waits in the
 // queue, the owner may just hold as much as it can, and nothing is said.
 //
-// A partition is judged once it was delivered here, or an owner has answered: owners of
-// versions before do not. Without a slot nothing is asked. Make one with NewWatch. A nil
+// Owners of versions before do not answer. So a partition that was not delivered here, and
+// whose owner has not answered, is given more time, and does not make this replica unready: a
+// rollout would wait for that. Without a slot nothing is asked. Make one with NewWatch. A nil
 // Watch answers nothing. Safe for concurrent use.
 type Watch struct {
 	broker queue.Broker
@@ -52,10 +57,10 @@ type Watch struct {
 
 // state is what is known of a partition. The zero value is nothing.
 type state struct {
-	isJudged bool
-	asked    time.Time // when the first question was put that is not answered; zero: all are
-	stands   bool
-	said     time.Time // when it was said last that it stands
+	isKnown bool      // it was delivered here, or its owner has answered
+	asked   time.Time // when the first question was put that is not answered; zero: all are
+	stands  bool
+	said    time.Time // when it was said last that it stands
 }
 
 // NewWatch returns a Watch of some partitions, and registers its metric.
@@ -126,7 +131,7 @@ func (w *Watch) note(i int) (slot string, now time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	is := &w.states[i]
-	if w.slot == "" || !is.asked.IsZero() || !is.isJudged && w.broker.Topology().IsInbound(w.queues[i]) {
+	if w.slot == "" || !is.asked.IsZero() || !is.isKnown && w.broker.Topology().IsInbound(w.queues[i]) {
 		return "", now, false
 	}
 	is.asked = time.Now()
@@ -173,7 +178,7 @@ func (w *Watch) Saw(name string) {
 	if w.states[i].stands {
 		w.log.Info("partition is delivered again", "queue", name)
 	}
-	w.states[i] = state{isJudged: true}
+	w.states[i] = state{isKnown: true}
 }
 
 // follow takes the answers that come to a slot, until its subscription ends.
@@ -202,7 +207,11 @@ func (w *Watch) judge(ctx context.Context, i int) {
 	w.mu.Lock()
 	is := w.states[i]
 	w.mu.Unlock()
-	if !is.isJudged || is.asked.IsZero() || time.Since(is.asked) < standsAfter || is.stands && time.Since(is.said) < sayEvery {
+	most := standsAfter
+	if !is.isKnown {
+		most = strangeAfter
+	}
+	if is.asked.IsZero() || time.Since(is.asked) < most || is.stands && time.Since(is.said) < sayEvery {
 		return
 	}
 	if !is.stands {
@@ -228,22 +237,26 @@ func (w *Watch) judge(ctx context.Context, i int) {
 
 // Standing lists the partitions that stand.
 func (w *Watch) Standing() (names []string) {
+	return w.list(func(s state) bool { return s.stands })
+}
+
+func (w *Watch) list(is func(state) bool) (names []string) {
 	if w == nil {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, s := range w.states {
-		if s.stands {
+		if is(s) {
 			names = append(names, w.queues[i])
 		}
 	}
 	return names
 }
 
-// Ready returns nil unless a partition stands.
+// Ready returns nil unless a partition stands whose owner answered before.
 func (w *Watch) Ready() error {
-	if list := w.Standing(); len(list) > 0 {
+	if list := w.list(func(s state) bool { return s.stands && s.isKnown }); len(list) > 0 {
 		return errors.New("partitions stand: " + strings.Join(list, ", "))
 	}
 	return nil
