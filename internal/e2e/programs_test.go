@@ -91,8 +91,8 @@ func TestToolListsCommandsAndSettings(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"-h", []string{"trace ID", "dead list", "pages resume PAGE", "broadcast start PAGE"}},
-		{"trace -h", []string{"DISPATCHERS", "CORE", "ADMIN_TOKEN"}},
+		{"-h", []string{"why PAGE|ID", "dead list", "pages resume PAGE", "broadcast start PAGE"}},
+		{"why -h", []string{"DISPATCHERS", "CORE", "ADMIN_TOKEN"}},
 		{"dead replay -h", []string{"AMQP_URL", "QUEUE_PREFIX", "PARTITIONS", "-rate"}},
 		{"pages list -h", []string{"DISPATCHERS", "CORE"}},
 		{"broadcast start -h", []string{"CORE", "-text"}},

@@ -20,10 +20,11 @@ const (
 	// keeperPriority is above every other. Any integer is allowed.
 	keeperPriority = int64(1) << 62
 	// keepTime is the longest wait for what was given back to reach the keeper. It takes a
-	// round trip.
-	keepTime = time.Second
-	// handTime is the time for a delivery to pass from the socket to the library's reader.
-	handTime = 5 * time.Millisecond
+	// round trip, of a starved broker more. It is below closeTimeout.
+	keepTime = 1800 * time.Millisecond
+	// handTime is the time for a delivery to pass from the socket to the library's reader, on a
+	// busy machine, too.
+	handTime = 20 * time.Millisecond
 )
 
 // close writes the acknowledgements that wait, makes every delivery stale and
