@@ -66,7 +66,7 @@ func manyPages() group {
 				bounds: []report.Bound{report.AtMost(ratioP50, 1.1), report.AtMost(ratioP99, 1.1)},
 			}),
 			both(row{
-				name: "no page above the limit", replicas: 4, bounds: []report.Bound{report.AtMost(report.Operations, 3.05+hellos(4)/12_000)},
+				name: "no page above the limit", replicas: 4, bounds: []report.Bound{report.AtMost(report.Operations, 3.05+(hellos(4)+questions(4, 40*time.Second))/12_000)},
 				script: func(r *rig) {
 					stop := r.demand(spread(evenly(1000), 500))
 					r.until(12 * time.Second)
@@ -82,6 +82,12 @@ func manyPages() group {
 // hellos returns the number of the broker's operations at the start of dispatchers: each
 // has a message for each of 64 partitions.
 func hellos(dispatchers int) float64 { return perMessage * 64 * float64(dispatchers) }
+
+// questions returns the number of the broker's operations by which dispatchers find out in a
+// time whether a partition stands: each asks one a second, and its owner answers.
+func questions(dispatchers int, d time.Duration) float64 {
+	return 2 * perMessage * float64(dispatchers) * d.Seconds()
+}
 
 // evenly is a total rate over the pages that never are hot.
 func evenly(total float64) map[int]float64 {
