@@ -167,7 +167,7 @@ func TestSharedLanesKeepOrder(t *testing.T) {
 			t.Parallel()
 			inBubble(t, 2, func(c *Config) { c.Prefetch, c.LanePrefetch = MinPrefetch, MinLanePrefetch }, func(t *testing.T, r *rig) {
 				rnd := rand.New(rand.NewPCG(seed, 2))
-				r.latency = longTailed(rnd, 300*time.Millisecond, time.Second)
+				r.latency = longTailed(rand.New(rand.NewPCG(seed, 3)), 300*time.Millisecond, time.Second)
 				r.limits = func(string, message.Class) int { return 50 }
 				pages := r.peers(6)
 				end := time.Now().Add(40 * time.Second)

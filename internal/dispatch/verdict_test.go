@@ -280,7 +280,7 @@ func TestPagesHangAtNight(t *testing.T) {
 				t.Parallel()
 				inBubble(t, replicas, nil, func(t *testing.T, r *rig) {
 					rnd := rand.New(rand.NewPCG(1, 2))
-					normal := longTailed(rnd, 700*time.Millisecond, 1900*time.Millisecond)
+					normal := longTailed(rand.New(rand.NewPCG(1, 3)), 700*time.Millisecond, 1900*time.Millisecond)
 					isSick := func(page string) bool { return strings.HasPrefix(page, "sick") }
 					r.latency = func(o message.Outbound) time.Duration {
 						if isSick(o.Page) {
