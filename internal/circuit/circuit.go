@@ -101,6 +101,8 @@ const (
 	// longestAnswer bounds the time that answers are said to take: nearly all of Messenger's
 	// take less. A call that takes longer hangs.
 	longestAnswer = 3 * time.Second
+	// manyFailures is a number that at a failure rate of one half come in a row once in 10^9 calls.
+	manyFailures = 30
 	// soon is the pause before the next look whether a probe is back.
 	soon = 250 * time.Millisecond
 	// strangerTime is the time between the first two strangers' probes. It doubles with each that
@@ -159,7 +161,8 @@ func (k *circuit) add(now time.Time, c *Call, r Report, random func() float64) {
 }
 
 // judge opens the circuit if there are enough witnesses, and the calls that were under way
-// when there were have ended, or had the time that answers take. ended is a call that has
+// when there were have ended, or had the time that answers take. Many failures of several
+// pages wait for nothing: each call more uses up an attempt. ended is a call that has
 // ended now; nil: none.
 func (k *circuit) judge(now time.Time, ended *Call, underWay int, s *Circuits) (opened bool) {
 	switch {
@@ -170,7 +173,8 @@ func (k *circuit) judge(now time.Time, ended *Call, underWay int, s *Circuits) (
 	case ended != nil && !ended.hangs && !ended.began.After(k.met):
 		k.pending--
 	}
-	return (k.pending <= 0 || now.Sub(k.met) >= s.answerTime) && k.trip(now, k.hint, s.random)
+	isSure := k.rule.scope < Page && k.row.n >= manyFailures
+	return (isSure || k.pending <= 0 || now.Sub(k.met) >= s.answerTime) && k.trip(now, k.hint, s.random)
 }
 
 // trip opens the circuit, or makes its pause longer. hint is the pause that the
