@@ -173,7 +173,7 @@ func drains(e extent) group {
 		}
 		g.rows = append(g.rows, both(row{
 			name: fmt.Sprint(n), replicas: 4,
-			bounds: []report.Bound{report.AtLeast(quotaStart, .975), report.AtMost(report.Operations, 6.25)},
+			bounds: []report.Bound{report.AtLeast(quotaStart, .975), report.AtMost(report.Operations, 6.2)},
 			script: func(r *rig) {
 				r.until(2 * time.Second)
 				landed := r.now()
