@@ -125,7 +125,9 @@ func TestPartitionFullOfCalls(t *testing.T) {
 						r.text(p, people[rnd.IntN(len(people))])
 					}
 				}
-				r.text(neighbour, people[rnd.IntN(60)])
+				for range 5 { // for a p99 that is not one copy's
+					r.text(neighbour, people[rnd.IntN(300)])
+				}
 				if half.IsZero() && time.Since(start) > length/2 {
 					half = time.Now()
 				}
@@ -147,7 +149,7 @@ func TestPartitionFullOfCalls(t *testing.T) {
 				if row.pages == 0 {
 					without = max(without, p99)
 				}
-				if most := without*12/10 + 300*time.Millisecond; p99 > most {
+				if most := without*12/10 + 600*time.Millisecond; p99 > most {
 					t.Errorf("%d pages at %d %%: half %d: p99 of the neighbour %v, want at most %v", row.pages, row.percent, i+1, p99, most)
 				}
 			}
