@@ -148,7 +148,7 @@ func TestFirstDeathInAnOutage(t *testing.T) {
 		least         [3]time.Duration // of each kind: no message is dead before
 	}{
 		{"one person", 1, 1, 0, [3]time.Duration{90 * time.Second, 90 * time.Second, 170 * time.Second}},
-		{"three people of a page, one text each", 1, 3, 0, [3]time.Duration{7 * time.Minute, never, 10 * time.Minute}},
+		{"three people of a page, one text each", 1, 3, 0, [3]time.Duration{6 * time.Minute, never, 9 * time.Minute}},
 		{"three people of two pages each, one text each", 2, 3, 0, [3]time.Duration{never, never, 5 * time.Minute}},
 		{"a room of 20", 1, 20, 10 * time.Second, [3]time.Duration{never, never, never}},
 		{"two rooms of 20", 2, 20, 10 * time.Second, [3]time.Duration{never, never, never}},
