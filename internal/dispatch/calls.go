@@ -39,8 +39,9 @@ type calls struct {
 
 	limit    *aimd.Limiter
 	inFlight int
-	turns    []*line // those that wait for a call to end, in this order
-	freed    bool    // one has ended since they were tried
+	progress time.Time // when the last one began or ended
+	turns    []*line   // those that wait for a call to end, in this order
+	freed    bool      // one has ended since they were tried
 	sent     sentLog
 }
 
@@ -116,7 +117,7 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	e.standing.calling(now)
 	e.calls.inFlight++
 	l.inFlight++
-	l.progress = now
+	l.progress, e.calls.progress = now, now
 	for _, m := range c.msgs {
 		m.state = isCalling
 		m.source.inFlight++
@@ -169,7 +170,7 @@ func (e *engine) ended(c *call) {
 	l := c.recipient.line
 	e.calls.inFlight--
 	l.inFlight--
-	l.progress, c.recipient.calling = now, false
+	l.progress, e.calls.progress, c.recipient.calling = now, now, false
 	for _, m := range c.msgs {
 		l.countCall(m, -1)
 		if m.state == isCalling {

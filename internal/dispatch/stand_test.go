@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"chatclub/internal/aimd"
 	"chatclub/internal/message"
+	"chatclub/internal/sender"
 )
 
 // slow has a platform answer as Messenger does, the same in each run.
@@ -192,6 +194,58 @@ func TestSharedLanes(t *testing.T) {
 				}
 				r.inversions = nil
 				r.checkSentOnce()
+			})
+		})
+	}
+}
+
+// What stands because the engine lost sight of it is found by the watch, and sent.
+func TestWatchFindsWhatStands(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		lose func(e *engine)
+		sent bool // afterwards; a call that never ends is abandoned at the end
+	}{
+		{"a wake-up", func(e *engine) {
+			for _, l := range e.pages.lines {
+				l.wakeAt = time.Time{}
+			}
+		}, true},
+		{"a call", func(*engine) {}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, func(c *Config) { c.MaxInFlight, c.JoinTexts = 2, 1 }, func(t *testing.T, r *rig) {
+				r.stands = true
+				first := true
+				r.script(func(message.Outbound, int) sender.Result {
+					if first && row.name == "a wake-up" {
+						first = false
+						return sender.Result{Outcome: sender.PageThrottled, Status: 400, RetryAfter: 20 * time.Second, Err: errors.New("scripted")}
+					}
+					return sender.Result{}
+				})
+				r.with(func() {
+					r.latency = func(message.Outbound) time.Duration {
+						if row.name == "a call" {
+							return 24 * time.Hour
+						}
+						return time.Second
+					}
+				})
+				ids := r.text("page0", guests("g", 6)...)
+				r.sleep(1500 * time.Millisecond)
+				if _, err := ask(t.Context(), r.only().Dispatcher, func(e *engine) bool { row.lose(e); return true }); err != nil {
+					t.Fatal(err)
+				}
+				r.sleep(2 * time.Minute)
+				for _, id := range ids {
+					if is := r.accepted[id] == 1; is != row.sent {
+						t.Errorf("%s was sent: %v, want %v", id, is, row.sent)
+					}
+				}
+				r.inversions = nil
 			})
 		})
 	}

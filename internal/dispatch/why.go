@@ -149,7 +149,7 @@ const (
 )
 
 // isExplained reports whether a wait's reason holds: what ends it has not passed for long, and
-// somebody will look then.
+// somebody will look then. A call ends before ShutdownTimeout.
 func (e *engine) isExplained(l *line, w waiting, now time.Time) bool {
 	isLate := !w.until.IsZero() && now.Sub(w.until) > overdue
 	if l.changed { // it is looked at now
@@ -160,10 +160,10 @@ func (e *engine) isExplained(l *line, w waiting, now time.Time) bool {
 		return now.Sub(l.kept) <= overdue
 	case WaitsForBroker, WaitsForResume, WaitsForPerson, WaitsForHandover, WaitsAside:
 		return !isLate
-	case WaitsForCalls:
-		return l.inTurn
+	case WaitsForCalls: // one of which ends
+		return l.inTurn && now.Sub(e.calls.progress) <= e.ShutdownTimeout+overdue
 	case WaitsForAnswer:
-		return l.inFlight > 0
+		return l.inFlight > 0 && now.Sub(l.progress) <= e.ShutdownTimeout+overdue
 	case WaitsForLimit, WaitsForHint, WaitsForPage, WaitsForPermission, WaitsForBlock, WaitsForApp, WaitsForAPI, WaitsForTime:
 	}
 	return !isLate && (l.shared != nil || l.inFlight > 0 || now.Sub(l.wakeAt) <= overdue)
