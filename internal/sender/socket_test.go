@@ -2,11 +2,13 @@ package sender
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,6 +227,25 @@ func TestTransport(t *testing.T) {
 	if tr.TLSClientConfig.MinVersion != 0x0303 || tr.DisableKeepAlives || tr.Protocols.HTTP2() {
 		t.Errorf("transport: TLS from %#x, keep-alive off %v, HTTP/2 %v, want TLS 1.2, keep-alive, HTTP/1.1",
 			tr.TLSClientConfig.MinVersion, tr.DisableKeepAlives, tr.Protocols.HTTP2())
+	}
+}
+
+// A proxy that refuses is named, without its password: its words are not the API's.
+func TestProxyThatRefuses(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{403, 407, 502} {
+		base, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		s := setup(t, nil)
+		proxy, err := url.Parse(strings.Replace(base, "://", "://user:secret@", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.transport.(*http.Transport).Proxy = http.ProxyURL(proxy) //nolint:forcetypeassert // as New made it
+		r := s.Send(t.Context(), outbound())
+		text := r.Err.Error()
+		if r.Outcome != Transient || !strings.Contains(text, "the proxy "+proxy.Host) || !strings.Contains(text, fmt.Sprint(status)) || strings.Contains(text, "secret") {
+			t.Errorf("Send = %v, %q, want transient, and the proxy's name and %d in it", r.Outcome, text, status)
+		}
 	}
 }
 

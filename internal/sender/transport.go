@@ -1,8 +1,10 @@
 package sender
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -35,6 +37,7 @@ func newTransport(cfg Config, base *url.URL) (*http.Transport, error) {
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
+		OnProxyConnectResponse: checkProxy,
 		DialContext:            (&net.Dialer{Timeout: cfg.CallTimeout}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    cfg.CallTimeout,
@@ -46,4 +49,12 @@ func newTransport(cfg Config, base *url.URL) (*http.Transport, error) {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}, nil
+}
+
+// checkProxy names the proxy that refuses a connection: its words alone read like the API's.
+func checkProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the proxy %s refuses the connection: %s", proxy.Host, answer.Status)
+	}
+	return nil
 }
