@@ -158,9 +158,11 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	}
 	w.onClose(store.Close)
 	counter := new(rooms.Counter)
+	book := w.book("core", s.LimitText, s.LimitMedia)
 	scheduler, err := broadcast.New(broadcast.Config{
 		Broker:          w.Broker,
 		Store:           store.Broadcasts(),
+		Paused:          book.IsPaused,
 		Counter:         counter,
 		PublishTimeout:  s.PublishTimeout,
 		ShutdownTimeout: s.ShutdownTimeout,
@@ -171,7 +173,6 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	book := w.book("core", s.LimitText, s.LimitMedia)
 	limits := core.NewLimits(s.limits(), book.Limits)
 	operators, err := operator.New(operator.Config{
 		Store:     store,

@@ -30,13 +30,14 @@ type Store interface {
 type Config struct {
 	Broker          queue.Broker
 	Store           Store
-	Counter         *rooms.Counter        // counts the messages of each room; default one of its own
-	PublishTimeout  time.Duration         // for the messages of one round to be confirmed; default 10 s
-	ShutdownTimeout time.Duration         // for the rounds in progress when Run's ctx ends; default 20 s
-	Registerer      prometheus.Registerer // nil: metrics go nowhere
-	Log             *slog.Logger          // nil: no log
-	Tracer          *tracing.Tracer       // nil: no traces
-	Now             func() time.Time      // default time.Now
+	Paused          func(page string) bool // by an operator's order; nil: none is. The store knows pauses of the page's own
+	Counter         *rooms.Counter         // counts the messages of each room; default one of its own
+	PublishTimeout  time.Duration          // for the messages of one round to be confirmed; default 10 s
+	ShutdownTimeout time.Duration          // for the rounds in progress when Run's ctx ends; default 20 s
+	Registerer      prometheus.Registerer  // nil: metrics go nowhere
+	Log             *slog.Logger           // nil: no log
+	Tracer          *tracing.Tracer        // nil: no traces
+	Now             func() time.Time       // default time.Now
 }
 
 // withDefaults returns c with its defaults filled in, or an error that names the missing

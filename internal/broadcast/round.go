@@ -62,7 +62,7 @@ func (s *Scheduler) round(ctx, work context.Context, j *job) bool {
 		j.Cursor, j.Queued, j.Due = answer.Cursor, answer.Queued, answer.Due
 		j.next = latest(j.next, j.Due)
 		return true
-	case answer.Paused:
+	case answer.Paused, s.cfg.Paused != nil && s.cfg.Paused(j.Page):
 		return true
 	}
 	to, state := answer.To, rooms.BroadcastDone

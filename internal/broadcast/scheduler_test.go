@@ -1,8 +1,10 @@
 package broadcast
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/rooms"
 )
 
@@ -217,6 +220,49 @@ func TestPauseStopDeadline(t *testing.T) {
 		if _, err := r.scheduler.Stop(t.Context(), "none"); !errors.Is(err, rooms.ErrUnknown) {
 			t.Errorf("Stop() of an unknown id = %v, want ErrUnknown", err)
 		}
+	})
+}
+
+// An order pauses a page's broadcast as the page's own pause does, within a second, and
+// nobody's turn is lost: with a deadline that the pause does not reach all are queued.
+func TestPauseByOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		book := orders.NewBook()
+		var err error
+		r.scheduler, err = New(Config{Broker: r.flaky, Store: r.store, Counter: r.counter, Paused: book.IsPaused})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.members(t, "p", 100)
+		rec := record(t, r.broker)
+		defer r.start(t)()
+		r.add(t, to("p", "a", 10))
+		time.Sleep(5 * time.Second)
+		if got := len(rec.of("a")); got != 0 {
+			t.Errorf("messages before the orders are known = %d, want none", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- book.Follow(ctx, r.broker, slog.New(slog.DiscardHandler), func(orders.Order) {}) }()
+		defer func() {
+			cancel()
+			<-ended
+		}()
+		time.Sleep(4 * time.Second)
+		if err := orders.Give(t.Context(), r.broker, orders.Order{Kind: orders.Pause, Page: "p", Time: time.Now().UnixMilli(), Until: time.Now().Add(time.Minute).UnixMilli()}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1200 * time.Millisecond)
+		before := len(rec.of("a"))
+		time.Sleep(50 * time.Second)
+		if got := len(rec.of("a")); before < 20 || before == 100 || got != before {
+			t.Errorf("messages before and after a pause = %d, %d, want more than 20 and no more", before, got)
+		}
+		time.Sleep(30 * time.Second)
+		rec.wantOnce(t, "a", 100)
+		rec.wantRate(t, "a", 10, 20)
 	})
 }
 

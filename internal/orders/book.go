@@ -63,6 +63,17 @@ func (b *Book) Limits(page string) message.Limits {
 	return message.Limits{}
 }
 
+// IsPaused reports whether a page is paused by an order, or may be: orders are not read yet.
+func (b *Book) IsPaused(page string) bool {
+	select {
+	case <-b.known:
+	default:
+		return true
+	}
+	_, paused := b.Page(page).Paused(time.Now())
+	return paused
+}
+
 // Known is closed once the orders are read that there were when Follow began.
 func (b *Book) Known() <-chan struct{} { return b.known }
 
