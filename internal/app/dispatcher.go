@@ -116,7 +116,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	pages := sender.StaticTokens(nil) // or those that follow PAGES_FILE
 	if cfg.Sender == nil && cfg.Tokens == nil {
 		if pages, err = sender.OpenPagesFile(s.PagesFile, w.Log); err != nil {
-			return nil, err
+			return nil, &service.SettingsError{Faults: []error{service.Named("PAGES_FILE", err)}}
 		}
 		cfg.Tokens = pages
 	}

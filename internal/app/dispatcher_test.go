@@ -1,9 +1,12 @@
 package app
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"chatclub/internal/service"
 )
 
 func TestDispatcherWithoutPagesFile(t *testing.T) {
@@ -11,7 +14,8 @@ func TestDispatcherWithoutPagesFile(t *testing.T) {
 	_, opt := given(t)
 	missing := filepath.Join(t.TempDir(), "none.json")
 	_, err := NewDispatcher(t.Context(), DispatcherConfig{Settings: load[DispatcherSettings](t, "PAGES_FILE", missing), Options: opt})
-	if err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("NewDispatcher without its pages file = %v, want an error that names %s", err, missing)
+	var settings *service.SettingsError
+	if !errors.As(err, &settings) || !strings.Contains(err.Error(), "PAGES_FILE") || !strings.Contains(err.Error(), missing) {
+		t.Errorf("NewDispatcher without its pages file = %v, want a settings error that names PAGES_FILE and %s", err, missing)
 	}
 }
