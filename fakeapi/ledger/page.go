@@ -242,6 +242,16 @@ func (p *Page) acceptLocked(now time.Time, sec *Second, class Class, a arrival) 
 	p.latest[in] = max(latest, a.event.begin.Load())
 }
 
+// MostOvertaken returns the largest number of inversions of a run in which at most so many
+// copies are doubled. Only a kill may break the order, of as many copies as it may double:
+// both are the copies that the killed program had in hand.
+func MostOvertaken(killed bool, doubled int64) int64 {
+	if !killed {
+		return 0
+	}
+	return doubled
+}
+
 // sequence is the unit of order: a recipient's messages of one class. Those of another
 // wait for a limit of their own.
 type sequence struct {

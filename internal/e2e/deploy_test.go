@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"chatclub/fakeapi/ledger"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
@@ -199,10 +200,24 @@ func (d *deployment) settle(t *testing.T) totals {
 	return got
 }
 
-// checkComplete fails unless nothing is lost, at most duplicates are doubled,
-// and nothing came unannounced.
+// checkComplete fails unless nothing is lost, at most duplicates are doubled, nothing
+// came unannounced, and no copy was overtaken. It is for runs in which nothing is killed.
 func checkComplete(t *testing.T, got totals, duplicates int64) {
 	t.Helper()
+	checkLedger(t, got, duplicates, false)
+}
+
+// checkKilled is checkComplete after a kill.
+func checkKilled(t *testing.T, got totals, duplicates int64) {
+	t.Helper()
+	checkLedger(t, got, duplicates, true)
+}
+
+func checkLedger(t *testing.T, got totals, duplicates int64, killed bool) {
+	t.Helper()
+	if most := ledger.MostOvertaken(killed, duplicates); got.Inversions > most {
+		t.Errorf("overtaken = %d, want at most %d", got.Inversions, most)
+	}
 	if got.Lost != 0 {
 		t.Errorf("lost = %d, want 0", got.Lost)
 	}

@@ -66,7 +66,7 @@ func TestKilledDispatcherLosesNothing(t *testing.T) {
 		d.dispatchers[i].Kill()
 		d.startDispatcher(t)
 	})
-	checkComplete(t, got, kills*2*prefetch)
+	checkKilled(t, got, kills*2*prefetch)
 }
 
 func TestKilledCoreLosesNothing(t *testing.T) {
@@ -77,7 +77,7 @@ func TestKilledCoreLosesNothing(t *testing.T) {
 		d.cores[i].Kill()
 		d.startCore(t)
 	})
-	checkComplete(t, got, kills*8*19) // the copies of the events in its hands
+	checkKilled(t, got, kills*8*19) // the copies of the events in its hands
 }
 
 // The database fails over: its sessions end, and those that are opened meanwhile read

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/ledger"
 	"chatclub/internal/queue"
 	"chatclub/loadtest/load"
 	"chatclub/loadtest/report"
@@ -194,8 +195,8 @@ func (s Stream) Schedule(set Setting) []load.Segment {
 const inFlight = 2 * 240 * 4
 
 // Must returns all that must hold of a part's run. In every run nothing may be lost,
-// misdirected or doubled, except a killed dispatcher's calls. Messages die only of age or
-// of a sickness.
+// misdirected, doubled or overtaken, except a killed dispatcher's calls. Messages die only
+// of age or of a sickness.
 func (p Part) Must() []report.Bound {
 	kills := 0
 	for _, s := range p.Steps {
@@ -203,8 +204,10 @@ func (p Part) Must() []report.Bound {
 			kills += p.Count(s)
 		}
 	}
+	doubled := int64(kills * inFlight)
 	list := []report.Bound{
-		report.AtMost(report.Lost, 0), report.AtMost(report.Duplicated, float64(kills*inFlight)), report.AtMost(report.Unexpected, 0),
+		report.AtMost(report.Lost, 0), report.AtMost(report.Duplicated, float64(doubled)), report.AtMost(report.Unexpected, 0),
+		report.AtMost(report.Overtaken, float64(ledger.MostOvertaken(kills > 0, doubled))),
 	}
 	mayDie := p.Deployed || p.MessageTTL > 0 || slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Ill != nil })
 	if !mayDie {

@@ -258,13 +258,13 @@ func (d *Deployment) Begin(ctx context.Context, s Step) (end func(context.Contex
 	case isLink:
 		return d.beginLinks(ctx, s, kind, other)
 	case s.Fault.Part == Programs:
-		return beginPrograms(s, d.programs(""))
+		return beginPrograms(ctx, s, d.programs(""))
 	}
-	return beginPrograms(s, d.programs(kind))
+	return beginPrograms(ctx, s, d.programs(kind))
 }
 
-// beginPrograms kills, stops or freezes programs.
-func beginPrograms(s Step, list []*fleet.Process) (end func(context.Context) error, err error) {
+// beginPrograms kills, stops, restarts or freezes programs.
+func beginPrograms(ctx context.Context, s Step, list []*fleet.Process) (end func(context.Context) error, err error) {
 	if !s.Fault.All {
 		// The first of a kind is not ended, so that one of each is seen to live long.
 		if s.Fault.Action != Freeze && len(list) > 1 {
@@ -283,10 +283,41 @@ func beginPrograms(s Step, list []*fleet.Process) (end func(context.Context) err
 		return start, fleet.Each(list, (*fleet.Process).Kill)
 	case Stop:
 		return start, fleet.Each(list, (*fleet.Process).Stop)
+	case Restart:
+		return restarting(ctx, list), nil
+	case Unread:
+		again := func(ctx context.Context) error { return restart(ctx, list, (*fleet.Process).Start) }
+		return again, restart(ctx, list, (*fleet.Process).StartUnread)
 	case Freeze:
 		return func(context.Context) error { return fleet.Each(list, send(syscall.SIGCONT)) }, fleet.Each(list, send(syscall.SIGSTOP))
 	}
 	return nil, fmt.Errorf("%s cannot be made to programs", s.Fault.Action)
+}
+
+// restart stops programs in order and starts them, one right after another.
+func restart(ctx context.Context, list []*fleet.Process, start func(*fleet.Process, context.Context) error) (err error) {
+	for _, p := range list {
+		err = errors.Join(err, p.Stop(), start(p, ctx))
+	}
+	return err
+}
+
+// restarting restarts programs again and again, until the function that it returns is
+// called. The round that is under way then is the last.
+func restarting(ctx context.Context, list []*fleet.Process) (end func(context.Context) error) {
+	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && stopping.Err() == nil {
+			err = restart(context.WithoutCancel(ctx), list, (*fleet.Process).Start)
+		}
+		done <- err
+	}()
+	return func(context.Context) error {
+		stop()
+		return <-done
+	}
 }
 
 // beginLinks makes the ways from one program of a kind, or from all, to an end fail.

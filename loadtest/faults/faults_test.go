@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	// What goes wrong in each fault.
 	lost, doubled, unexpected int64
+	overtaken                 int64
 	silent                    time.Duration // of page 0, from the fault's begin
 	ends                      string        // a program that ends by itself
 	busy                      string
@@ -63,6 +64,7 @@ func (f *fake) Pages(context.Context, int) (ledger.Report, error) {
 			}
 			p.Totals.Duplicated, p.Totals.Unexpected = f.faults*f.doubled, f.faults*f.unexpected
 			p.Totals.Accepted += f.faults * f.doubled
+			p.Totals.Inversions = f.faults * f.overtaken
 			if lost := f.faults * f.lost; lost > 0 {
 				p.Series = []ledger.Second{{Unix: f.fault.Unix(), Lost: uint32(lost)}}
 			}
@@ -73,6 +75,7 @@ func (f *fake) Pages(context.Context, int) (ledger.Report, error) {
 		r.Totals.Pending += p.Totals.Pending
 		r.Totals.Duplicated += p.Totals.Duplicated
 		r.Totals.Unexpected += p.Totals.Unexpected
+		r.Totals.Inversions += p.Totals.Inversions
 	}
 	return r, nil
 }
@@ -147,6 +150,7 @@ func TestVerdict(t *testing.T) {
 		{"one lost", func(f *fake) { f.lost = 1 }, report.Fail, "lost at most 0: 1"},
 		{"more doubled", func(f *fake) { f.doubled = 41 }, report.Fail, "duplicated at most 40: 41"},
 		{"unexpected", func(f *fake) { f.unexpected = 1 }, report.Fail, "unexpected at most 0: 1"},
+		{"one overtaken", func(f *fake) { f.overtaken = 1 }, report.Fail, "overtaken at most 0: 1"},
 		{"silent for longer", func(f *fake) { f.silent = 6 * time.Second }, report.Fail, "longest silence at most 5.0 s"},
 		{"back later", func(f *fake) { f.silent = 30 * time.Second }, report.Fail, "back after at most 8.0 s"},
 		{"a program ends by itself", func(f *fake) { f.ends = "core-1 ended by itself" }, report.Fail, "core-1 ended by itself"},
@@ -156,6 +160,7 @@ func TestVerdict(t *testing.T) {
 		{"dead without a reason", func(f *fake) { f.dead = map[string]int{"": 3} }, report.Fail, "3 have none"},
 		{"silent on a busy machine", func(f *fake) { f.silent, f.busy = 6*time.Second, "others had it" }, report.NoVerdict, "on a busy machine"},
 		{"kept on a busy machine", func(f *fake) { f.busy = "others had it" }, report.Pass, ""},
+		{"overtaken on a busy machine", func(f *fake) { f.overtaken, f.busy = 1, "others had it" }, report.Fail, "overtaken at most 0: 1"},
 		{"lost on a busy machine", func(f *fake) { f.lost, f.busy = 1, "others had it" }, report.Fail, "lost at most 0: 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -262,9 +267,24 @@ func TestBound(t *testing.T) {
 			t.Errorf("bound of %+v = %d, want %d", tc.bound, got, tc.want)
 		}
 	}
-	list := Bound{Silence: 5 * time.Second, Lasting: true}.bounds(l, 20*time.Second, time.Second)
+	list := Fault{Bound: Bound{Silence: 5 * time.Second, Lasting: true}}.bounds(l, 20*time.Second, time.Second)
 	if want := report.AtMost(report.Silence, 25); !slices.Contains(list, want) {
 		t.Errorf("bounds of a lasting silence = %v, want %v among them", list, want)
+	}
+}
+
+// Each fault has a bound of order: a kill may overtake as many copies as it may double, and
+// all else none.
+func TestOrderIsBound(t *testing.T) {
+	t.Parallel()
+	for _, f := range Table() {
+		want := report.AtMost(report.Overtaken, 0)
+		if f.Action == Kill {
+			want.Value = float64(f.Bound.Doubled(UsualLoad, f.Length))
+		}
+		if list := f.bounds(UsualLoad, f.Length, f.Length); !slices.Contains(list, want) {
+			t.Errorf("bounds of %s = %v, want %v among them", f.Name, list, want)
+		}
 	}
 }
 

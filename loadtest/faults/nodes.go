@@ -188,6 +188,9 @@ func (c *nodes) begin(ctx context.Context, s Step) (end func(context.Context) er
 		return func(context.Context) error { return signal(syscall.SIGCONT) }, signal(syscall.SIGSTOP)
 	case CutOff:
 		return func(ctx context.Context) error { return c.rejoin(ctx, which[0]) }, c.cutOff(ctx, which[0])
+	case CloseTwice:
+		closeAll := func(ctx context.Context) error { return c.ctl(ctx, 0, "close_all_connections", "a fault is made") }
+		return closeAll, closeAll(ctx)
 	case MemoryAlarm, DiskAlarm:
 		a := alarms[s.Fault.Action]
 		return func(ctx context.Context) error { return c.ctl(ctx, which[0], a[0], a[2]) }, c.ctl(ctx, which[0], a[0], a[1])

@@ -119,22 +119,23 @@ func (r *runner) step(ctx context.Context, s Step) {
 	note(err)
 	w.figures[report.Sent] = float64(after.Totals.Expected - before.Totals.Expected)
 	w.figures[report.Duplicated] = float64(after.Totals.Duplicated - before.Totals.Duplicated)
+	w.figures[report.Overtaken] = float64(after.Totals.Inversions - before.Totals.Inversions)
 	w.figures[report.Unexpected] = float64(after.Totals.Unexpected - before.Totals.Unexpected + after.Totals.Unidentified - before.Totals.Unidentified)
 	w.broken = append(w.broken, r.System.Failures()...)
 	if w.figures[report.Sent] == 0 {
 		w.broken = append(w.broken, "nobody wrote anything while it lasted: it shows nothing")
 	}
-	w.judge(s.Fault.Bound.bounds(r.Load, length, over))
+	w.judge(s.Fault.bounds(r.Load, length, over))
 	r.rows = append(r.rows, w)
 	r.Say("  " + w.line())
 }
 
-// judge compares the step with its bounds. On a busy machine only a loss, and a copy
-// that nobody was to get, are certain.
+// judge compares the step with its bounds. On a busy machine only a loss, a copy that
+// nobody was to get, and one that was overtaken are certain.
 func (w *row) judge(bounds []report.Bound) {
 	for _, b := range bounds {
 		e := b.Check(w.figures, nil)
-		certain := w.busy == "" || b.Figure == report.Lost || b.Figure == report.Unexpected
+		certain := w.busy == "" || b.Figure == report.Lost || b.Figure == report.Unexpected || b.Figure == report.Overtaken
 		switch text := e.Text + ": " + e.Got; {
 		case e.Met != nil && *e.Met:
 		case certain:
@@ -387,7 +388,7 @@ func (r *runner) enter(rep *report.Report, f Fault) {
 	rep.Runs = append(rep.Runs, run)
 	e := report.Expectation{
 		Of: f.Name, Met: new(len(broken) == 0), Got: fmt.Sprintf("%d times", times),
-		Text: "nothing lost, " + f.Bound.text(r.Load, f.Length),
+		Text: "nothing lost, " + f.text(r.Load, f.Length),
 	}
 	if len(broken) > 0 {
 		e.Got += ": " + strings.Join(broken, "; ")

@@ -7,7 +7,7 @@
 // of RabbitMQ and links between them.
 //
 // A copy counts as lost when it was announced before the fault's end and has not
-// been accepted after three minutes. Losses and unexpected copies are judged on
+// been accepted after three minutes. Losses, unexpected and overtaken copies are judged on
 // any machine; the other bounds are not while the machine was busy.
 package faults
 
@@ -17,6 +17,7 @@ import (
 	"math"
 	"time"
 
+	"chatclub/fakeapi/ledger"
 	"chatclub/loadtest/report"
 )
 
@@ -28,6 +29,8 @@ type Action string
 const (
 	Kill        Action = "kill"         // kill -9, and a start after the fault's length
 	Stop        Action = "stop"         // SIGTERM, and a start after the fault's length
+	Restart     Action = "restart"      // SIGTERM and a start, one program after another, without a pause
+	Unread      Action = "unread"       // the same, and the new programs' log is a pipe that nobody reads
 	Freeze      Action = "freeze"       // SIGSTOP, and SIGCONT after the fault's length
 	Cut         Action = "cut"          // connections end, new ones are refused
 	HalfOpen    Action = "half-open"    // nothing that either side says arrives
@@ -35,6 +38,7 @@ const (
 	Slow        Action = "slow"         // SlowRate passes to the server
 	Late        Action = "late"         // LateBy each way
 	CutOff      Action = "cut-off"      // a node, from the other nodes
+	CloseTwice  Action = "close-twice"  // the broker closes all connections, and again after the fault's length
 	MemoryAlarm Action = "memory-alarm" // the node takes no messages
 	DiskAlarm   Action = "disk-alarm"
 	Errors      Action = "errors"    // in errorShare of the calls each: 500, lost before, lost after, sent and yet an error
@@ -127,26 +131,34 @@ func (b Bound) Doubled(l Load, length time.Duration) int64 {
 	return int64(math.Ceil(n))
 }
 
+// overtaken returns the largest number of overtaken copies in a fault of a length.
+func (f Fault) overtaken(l Load, length time.Duration) int64 {
+	return ledger.MostOvertaken(f.Action == Kill, f.Bound.Doubled(l, length))
+}
+
 // bounds are the figures that a step must keep whose fault lasted so long, and that was
 // settled after so long.
-func (b Bound) bounds(l Load, length, over time.Duration) []report.Bound {
+func (f Fault) bounds(l Load, length, over time.Duration) []report.Bound {
+	b := f.Bound
 	silence := b.Silence
 	if b.Lasting {
 		silence += length
 	}
 	return []report.Bound{
 		report.AtMost(report.Lost, 0), report.AtMost(report.Unexpected, 0), report.AtMost(report.Duplicated, float64(b.Doubled(l, over))),
+		report.AtMost(report.Overtaken, float64(f.overtaken(l, over))),
 		report.AtMost(report.Silence, silence.Seconds()), report.AtMost(report.Back, b.Back.Seconds()),
 	}
 }
 
-// text is the bound in words, at a load.
-func (b Bound) text(l Load, length time.Duration) string {
+// text is the fault's bound in words, at a load.
+func (f Fault) text(l Load, length time.Duration) string {
+	b := f.Bound
 	silent := b.Silence
 	if b.Lasting {
 		silent += length
 	}
-	return fmt.Sprintf("at most %d doubled, silent for %v at most, back after %v", b.Doubled(l, length), silent, b.Back)
+	return fmt.Sprintf("at most %d doubled, %d overtaken, silent for %v at most, back after %v", b.Doubled(l, length), f.overtaken(l, length), silent, b.Back)
 }
 
 // What the programs hold, from their settings.
@@ -190,6 +202,7 @@ func Table() []Fault {
 	}
 	halfOpen := lostLinks
 	halfOpen.Sends = unacked
+	twice := Bound{Calls: 2, Events: 4 * handled, Moves: 6 * moved}
 	return []Fault{
 		{"kill-webhook", "webhook is killed, and starts again", Kill, Webhook, false, 2 * time.Second, with(Bound{}, 2*prompt, true)},
 		{"kill-core", "one of two cores is killed", Kill, Core, false, 5 * time.Second, with(Bound{Events: handled}, prompt, false)},
@@ -198,6 +211,9 @@ func Table() []Fault {
 		{"stop-webhook", "webhook is stopped, and starts again", Stop, Webhook, false, 2 * time.Second, with(Bound{}, 2*prompt, true)},
 		{"stop-core", "one of two cores is stopped", Stop, Core, false, 5 * time.Second, with(Bound{}, prompt, false)},
 		{"stop-dispatcher", "one of three dispatchers is stopped", Stop, Dispatcher, false, 5 * time.Second, with(Bound{}, prompt, false)},
+		{"restart-dispatchers", "all dispatchers are restarted one right after another, again and again", Restart, Dispatcher, true, 15 * time.Second, with(Bound{}, handover, false)},
+		{"restart-cores", "all cores are restarted one right after another, again and again", Restart, Core, true, 10 * time.Second, with(Bound{}, handover, false)},
+		{"unread-logs", "all programs are restarted, and nobody reads their logs", Unread, Programs, true, 20 * time.Second, with(Bound{}, handover, false)},
 		{"freeze-webhook", "webhook is frozen (SIGSTOP)", Freeze, Webhook, false, 10 * time.Second, with(Bound{}, 2*prompt, true)},
 		{"freeze-core", "one of two cores is frozen", Freeze, Core, false, 20 * time.Second, with(Bound{Events: handled}, handover, false)},
 		{"freeze-dispatcher", "one of three dispatchers is frozen", Freeze, Dispatcher, false, 20 * time.Second, with(Bound{Calls: 1, Sends: unacked, Moves: moved}, handover, false)},
@@ -208,6 +224,7 @@ func Table() []Fault {
 		{"cut-off-node", "a node is cut off from the other nodes", CutOff, Node, false, 40 * time.Second, with(halfOpen, 15*time.Second, false)},
 		{"kill-broker", "all nodes of the broker are killed, and boot", Kill, Node, true, time.Second, with(lostLinks, boot, true)},
 		{"stop-broker", "all nodes of the broker are stopped in order, and boot", Stop, Node, true, time.Second, with(lostLinks, boot, true)},
+		{"close-all-twice", "the broker closes all connections, and again 6 s later", CloseTwice, Node, true, 6 * time.Second, with(twice, handover, false)},
 		{"memory-alarm", "a node of the broker has no memory left", MemoryAlarm, Node, false, 15 * time.Second, with(Bound{}, 2*prompt, true)},
 		{"disk-alarm", "a node of the broker has no disk left", DiskAlarm, Node, false, 15 * time.Second, with(Bound{}, 2*prompt, true)},
 
@@ -243,7 +260,7 @@ func WriteTable(w io.Writer) error {
 	_, err := fmt.Fprintln(w, "| fault | what is done | lasts | nothing lost, and |\n| --- | --- | ---: | --- |")
 	for _, f := range Table() {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "| %s | %s | %v | %s |\n", f.Name, f.Title, f.Length, f.Bound.text(UsualLoad, f.Length))
+			_, err = fmt.Fprintf(w, "| %s | %s | %v | %s |\n", f.Name, f.Title, f.Length, f.text(UsualLoad, f.Length))
 		}
 	}
 	return err

@@ -49,14 +49,41 @@ func (p *Process) Start(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	defer func() { _ = out.Close() }() // the program has one of its own
+	return p.start(ctx, p.command(), out)
+}
+
+// fillTime is enough to fill a pipe.
+const fillTime = 100 * time.Millisecond
+
+// StartUnread starts it as Start does, but its log is a full pipe that nobody reads, and it
+// logs every message.
+func (p *Process) StartUnread(ctx context.Context) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	defer func() { _, _ = read.Close(), write.Close() }() // the program has both ends of its own
+	if err := write.SetWriteDeadline(time.Now().Add(fillTime)); err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	const more = 1 << 20 // than any pipe takes
+	if _, err := write.Write(make([]byte, more)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("start %s: its pipe is not full: %w", p.Name, err)
+	}
 	cmd := p.command()
+	cmd.Env, cmd.ExtraFiles = append(cmd.Environ(), "LOG_LEVEL=debug"), []*os.File{read}
+	return p.start(ctx, cmd, write)
+}
+
+// start starts a life whose output goes to out.
+func (p *Process) start(ctx context.Context, cmd *exec.Cmd, out *os.File) error {
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.launch(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	_, done := p.life()
-	err = await(ctx, func() error {
+	err := await(ctx, func() error {
 		if p.HasEnded() {
 			return nil
 		}

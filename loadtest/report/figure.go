@@ -25,8 +25,9 @@ const (
 	Lost          Figure = "lost"                // in the end neither accepted, nor left on a queue, nor dead-lettered
 	Duplicated    Figure = "duplicated"          // accepted again
 	Unexpected    Figure = "unexpected"          // accepted although nobody was to get them
+	Overtaken     Figure = "overtaken"           // accepted after a newer one to the same recipient and of the same class
 	Dead          Figure = "dead"                // dead-lettered with a reason
-	Inversions    Figure = "inversions per sent" // accepted before an older one to the same recipient and of the same class
+	Inversions    Figure = "inversions per sent" // overtaken ones, as a share
 	ColdP50       Figure = "cold p50"            // pages that stay below their limit
 	ColdP99       Figure = "cold p99"            //
 	HotP50        Figure = "hot p50"             // pages that have more to send than their limit
@@ -68,6 +69,7 @@ var kinds = []kind{
 	{Lost, count, false, true},
 	{Duplicated, count, false, true},
 	{Unexpected, count, false, true},
+	{Overtaken, count, false, true},
 	{Dead, count, false, true},
 	{CompleteRooms, percent, true, false},
 	{Drained, seconds, false, false},

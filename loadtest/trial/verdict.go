@@ -52,7 +52,9 @@ func (t *trial) verdict(ctx context.Context) (run report.Run, err error) {
 	set(report.Lost, float64(c.Lost-t.earlier.Lost))
 	set(report.Duplicated, float64(c.Duplicated-t.earlier.Duplicated+queued))
 	set(report.Unexpected, float64(c.Unexpected-t.earlier.Unexpected+c.Unidentified-t.earlier.Unidentified))
-	ratio(&run, report.Inversions, float64(c.Inversions-t.earlier.Inversions), float64(sent))
+	overtaken := float64(c.Inversions - t.earlier.Inversions)
+	set(report.Overtaken, overtaken)
+	ratio(&run, report.Inversions, overtaken, float64(sent))
 	ratio(&run, report.Refused, float64(refused), float64(calls))
 	ratio(&run, report.Calls, float64(calls+refused+c.Errors+c.Rejected-t.before.Errors-t.before.Rejected), float64(sent))
 	if t.Deployed == nil {
