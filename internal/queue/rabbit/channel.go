@@ -42,6 +42,10 @@ type channel struct {
 	questions *sync.WaitGroup // the broker's, of what was asked and is not answered
 	asked     chan struct{}   // closed when the last question is answered; of the one who asks
 
+	// in has the deliveries. The answer to the question that subscribes sets it, which may
+	// come when the subscription is being closed already: later questions know it, too.
+	in <-chan amqp.Delivery
+
 	// writing is held while frames are written, at most writeTimeout: the only
 	// lock here that is held during I/O. An acknowledgement that followed our own
 	// channel.close would name a channel that no longer exists, and RabbitMQ

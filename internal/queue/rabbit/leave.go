@@ -34,7 +34,7 @@ const (
 // not end the session: others are served by it, and the prober finds out
 // whether it is dead. single says that the queue has a single active consumer, which
 // may be this one.
-func (c *channel) close(ctx context.Context, in <-chan amqp.Delivery, name string, single bool) error {
+func (c *channel) close(ctx context.Context, name string, single bool) error {
 	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
@@ -46,7 +46,7 @@ func (c *channel) close(ctx context.Context, in <-chan amqp.Delivery, name strin
 	return c.ask(ctx, func() error {
 		if !c.session.isLost() {
 			if single {
-				c.leave(in, name)
+				c.leave(name)
 			} else {
 				c.pause(ackRest - time.Since(c.last))
 			}
@@ -70,8 +70,8 @@ func (c *channel) close(ctx context.Context, in <-chan amqp.Delivery, name strin
 // A consumer that holds nothing may not be the active one. A keeper would stop the one that
 // is. So this consumer is cancelled, once it is clear that nothing is on its way here: the
 // next one would begin behind that.
-func (c *channel) leave(in <-chan amqp.Delivery, name string) {
-	c.drop(in)
+func (c *channel) leave(name string) {
+	c.drop()
 	if c.held.Load() == 0 {
 		for range 2 { // the answer to the second comes behind what the queue had sent before the first
 			if _, err := c.ch.QueueDeclarePassive(name, true, false, false, false, nil); err != nil {
@@ -79,7 +79,7 @@ func (c *channel) leave(in <-chan amqp.Delivery, name string) {
 			}
 		}
 		c.pause(handTime)
-		c.drop(in)
+		c.drop()
 	}
 	if c.held.Load() == 0 {
 		_ = c.ch.Cancel(consumerTag, false) // the close does the rest of what this did not
@@ -106,10 +106,10 @@ func (c *channel) pause(d time.Duration) {
 
 // drop takes away and counts what has come already, as far as the library hands it out at
 // once.
-func (c *channel) drop(in <-chan amqp.Delivery) {
+func (c *channel) drop() {
 	for {
 		select {
-		case _, ok := <-in:
+		case _, ok := <-c.in:
 			if !ok {
 				return
 			}

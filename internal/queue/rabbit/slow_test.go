@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -128,4 +129,38 @@ func TestSlowReturnIsPublishedAgain(t *testing.T) {
 		return fmt.Sprint(err), err == nil
 	})
 	awaitQueued(t, b, missing, queue.Info{Ready: 1})
+}
+
+// TestLeaveBeforeAnswer: a consumer leaves before it knows that it has subscribed. What the
+// queue has sent to it by then is ahead of the rest for the next consumer, too.
+func TestLeaveBeforeAnswer(t *testing.T) {
+	t.Parallel()
+	near := shared(t, nil)
+	name := near.Topology().Outbound(0)
+	var want []string
+	for i := range 10 {
+		want = append(want, fmt.Sprint("m", i))
+	}
+	publish(t, near, name, want...)
+	w, url := rabbittest.Wire(t)
+	far := open(t, rabbit.Config{URLs: []string{url}, Topology: near.Topology()})
+	awaitReady(t, far)
+	const late = 200 * time.Millisecond
+	w.SetDelay(late)
+	first := consume(t, far, name, 4)
+	eventually(t, "the queue has sent four messages", func() (string, bool) {
+		info, err := near.Inspect(t.Context(), name)
+		return fmt.Sprint(info.Ready, err), err == nil && info.Ready == 6
+	})
+	second := consume(t, near, name, len(want))
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for range want {
+		got = append(got, receive(t, second).ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("received (-want +got)\n%s", diff)
+	}
 }

@@ -130,10 +130,9 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 		return fmt.Errorf("open channel: %w", err)
 	}
 	c := newChannel(ch, session, s.opts.Prefetch, s.broker)
-	var in <-chan amqp.Delivery
 	defer func() {
 		single := ctx.Err() != nil && s.broker.specs[s.queue].SingleActive // not where the broker ended the consumer
-		if errors.Is(c.close(ctx, in, s.queue, single), errUnanswered) {   // any other error: it is closed already
+		if errors.Is(c.close(ctx, s.queue, single), errUnanswered) {       // any other error: it is closed already
 			s.broker.cfg.Log.Warn("queue is not left yet", "queue", s.queue, "err", errUnanswered)
 		}
 	}()
@@ -142,9 +141,8 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	if err := ch.Qos(s.opts.Prefetch, 0, false); err != nil {
 		return fmt.Errorf("set prefetch: %w", err)
 	}
-	var begun <-chan amqp.Delivery // the question may be answered when nobody waits any more
 	err = c.ask(ctx, func() (err error) {
-		begun, err = ch.Consume(s.queue, consumerTag, false, false, false, false, s.arguments())
+		c.in, err = ch.Consume(s.queue, consumerTag, false, false, false, false, s.arguments())
 		return err
 	})
 	if _, ours := s.broker.specs[s.queue]; ours && is(err, amqp.NotFound) {
@@ -154,10 +152,9 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
-	in = begun
 	for {
 		select {
-		case d, ok := <-in:
+		case d, ok := <-c.in:
 			if !ok {
 				return lossOfChannel(closes, cancels)
 			}
