@@ -91,6 +91,10 @@ func (l *Link) Cut() {
 		}
 	}
 	for _, s := range subs {
+		if s, ok := s.(interface{ Lose() }); ok {
+			s.Lose()
+			continue
+		}
 		_ = s.Close() // never fails
 	}
 }

@@ -23,7 +23,7 @@ func (w *watched) To(queue string, operations int, do func()) {
 func TestCut(t *testing.T) {
 	t.Parallel()
 	net := &watched{heard: func(string) {}}
-	b, err := memory.NewBehind(queue.Topology{Prefix: "t", Partitions: 2}, net)
+	b, err := memory.NewWith(queue.Topology{Prefix: "t", Partitions: 2}, memory.Options{Network: net})
 	if err != nil {
 		t.Fatal(err)
 	}

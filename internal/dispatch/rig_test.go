@@ -535,7 +535,7 @@ func (l *link) die() {
 	l.subs = nil
 	l.mu.Unlock()
 	for _, s := range subs {
-		s.Close()
+		memorytest.Lose(s)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,20 +33,40 @@ type Broker struct {
 
 var _ queue.Broker = (*Broker)(nil)
 
-// New returns a broker with the topology's queues, all empty.
-func New(t queue.Topology) (*Broker, error) { return NewBehind(t, Direct{}) }
+// Options say which RabbitMQ the broker is like, and how far away. The zero value is
+// RabbitMQ 4.0, in this process.
+type Options struct {
+	Network Network // nil: Direct. Close stops it
+	// Any returns which of n consumers of the same priority is elected, from 0 to n-1. It is
+	// called under a queue's lock. nil: it is drawn, in each broker by the same numbers.
+	Any func(n int) int
+	// KeepsDead has the broker elect a consumer again whose connection was lost while it was
+	// outranked and held something, as RabbitMQ 4.3 does. Nobody else is delivered anything
+	// while that consumer is active. It ends after queue.MaxHeld.
+	KeepsDead bool
+}
 
-// NewBehind returns a broker behind a network, which Close stops.
-func NewBehind(t queue.Topology, n Network) (*Broker, error) {
+// New returns a broker with the topology's queues, all empty.
+func New(t queue.Topology) (*Broker, error) { return NewWith(t, Options{}) }
+
+// NewWith returns a broker with options.
+func NewWith(t queue.Topology, o Options) (*Broker, error) {
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("open memory broker: %w", err)
 	}
 	b := &Broker{
-		topology: t, net: n,
+		topology: t, net: o.Network,
 		queues: make(map[string]*fifo), delayed: make(map[time.Duration]*delayed), timers: make(map[*time.Timer]struct{}),
 	}
+	if b.net == nil {
+		b.net = Direct{}
+	}
 	for _, s := range t.Specs() {
-		b.queues[s.Name] = &fifo{name: s.Name, single: s.SingleActive, stream: s.Stream}
+		q := &fifo{name: s.Name, single: s.SingleActive, stream: s.Stream, any: o.Any, keepsDead: o.KeepsDead}
+		if q.any == nil {
+			q.any = rand.New(rand.NewPCG(uint64(len(b.queues)), 0)).IntN //nolint:gosec // nothing is secret
+		}
+		b.queues[s.Name] = q
 	}
 	return b, nil
 }
@@ -249,7 +270,7 @@ func (b *Broker) Close() error {
 		q.mu.Lock()
 		for len(q.subs) > 0 {
 			q.subs[0].closeLocked()
-			q.subs[0].removeLocked()
+			q.subs[0].removeLocked(false)
 		}
 		q.mu.Unlock()
 	}
@@ -271,6 +292,9 @@ type fifo struct {
 	name   string
 	single bool
 	stream bool // fresh keeps everything, and each subscription has its own place in it
+
+	any       func(n int) int // see Options
+	keepsDead bool
 
 	mu        sync.Mutex
 	returned  []item // in the order in which they came back
@@ -348,17 +372,24 @@ func (q *fifo) electLocked() {
 	if !q.single || len(q.subs) == 0 {
 		return
 	}
-	best := q.subs[0] // the first come among equals
-	for _, s := range q.subs[1:] {
-		if s.priority > best.priority {
-			best = s
+	var best []*subscription // all of the highest priority
+	for _, s := range q.subs {
+		if len(best) > 0 && s.priority > best[0].priority {
+			best = nil
+		}
+		if len(best) == 0 || s.priority == best[0].priority {
+			best = append(best, s)
 		}
 	}
-	if q.active != nil && best.priority > q.active.priority {
+	if q.active != nil && best[0].priority > q.active.priority {
 		q.outranked = true
 	}
 	if q.active == nil || q.outranked && len(q.active.held) == 0 {
-		q.active, q.outranked = best, false
+		k := 0
+		if len(best) > 1 {
+			k = q.any(len(best))
+		}
+		q.active, q.outranked = best[k], false
 	}
 }
 
@@ -397,7 +428,9 @@ type subscription struct {
 	place   int             // of a stream's next message
 	held    map[uint64]item // unsettled, by tag
 	lastTag uint64
-	closed  bool // and out with it
+	closed  bool        // and out with it
+	isDead  bool        // see Options.KeepsDead
+	end     *time.Timer // takes back what the dead consumer was given
 }
 
 func (s *subscription) roomLocked() bool { return len(s.held) < s.prefetch }
@@ -418,6 +451,14 @@ func (s *subscription) join() {
 func (s *subscription) deliverLocked(it item) {
 	s.lastTag++
 	s.held[s.lastTag] = it
+	if s.isDead && s.end == nil {
+		s.end = time.AfterFunc(queue.MaxHeld, func() {
+			s.queue.mu.Lock()
+			defer s.queue.mu.Unlock()
+			s.removeLocked(false)
+			s.queue.pumpLocked()
+		})
+	}
 	d := queue.NewDelivery(s.broker, s, s.lastTag, it.msg, it.redelivered)
 	s.broker.net.Deliver(s.queue.name, func() { s.out.Push(d) })
 }
@@ -428,17 +469,24 @@ func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out.Out() 
 // Close ends the subscription. The deliveries that it held go back in their order, behind
 // earlier returns, once the broker has heard of it.
 func (s *subscription) Close() error {
+	s.leave(false)
+	return nil
+}
+
+// Lose ends the subscription as the loss of its connection does: see Options.KeepsDead.
+func (s *subscription) Lose() { s.leave(s.queue.keepsDead) }
+
+func (s *subscription) leave(staysDead bool) {
 	s.Sever()
 	s.broker.net.To(s.queue.name, 0, func() {
 		s.queue.mu.Lock()
 		defer s.queue.mu.Unlock()
-		s.removeLocked()
+		s.removeLocked(staysDead)
 		s.queue.pumpLocked()
 	})
-	return nil
 }
 
-// Sever makes what was delivered stale. Close does the rest.
+// Sever makes what was delivered stale. Close or Lose does the rest.
 func (s *subscription) Sever() {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
@@ -451,10 +499,15 @@ func (s *subscription) closeLocked() {
 	s.out.Close() // deliveries nobody took are stale now
 }
 
-// removeLocked takes the subscription off its queue, and returns what it held. It runs at
-// the broker.
-func (s *subscription) removeLocked() {
+// removeLocked takes the subscription off its queue, and returns what it held. Where
+// staysDead, a consumer that is outranked and holds something can be elected again. It runs
+// at the broker.
+func (s *subscription) removeLocked(staysDead bool) {
 	q := s.queue
+	if s.isDead && s.end != nil {
+		s.end.Stop()
+	}
+	s.isDead = staysDead && q.active == s && q.outranked && len(s.held) > 0
 	for _, tag := range slices.Sorted(maps.Keys(s.held)) {
 		if q.stream {
 			break
@@ -462,7 +515,9 @@ func (s *subscription) removeLocked() {
 		q.returned = append(q.returned, item{msg: s.held[tag].msg, redelivered: true})
 	}
 	clear(s.held)
-	q.subs = slices.DeleteFunc(q.subs, func(o *subscription) bool { return o == s })
+	if !s.isDead {
+		q.subs = slices.DeleteFunc(q.subs, func(o *subscription) bool { return o == s })
+	}
 	if q.active == s {
 		q.active, q.outranked = nil, false
 	}

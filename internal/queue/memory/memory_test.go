@@ -86,29 +86,93 @@ func TestEndDelays(t *testing.T) {
 	})
 }
 
-// TestFirstComeIsNext: among equals that wait, the first come is active next.
-func TestFirstComeIsNext(t *testing.T) {
+// TestAnyOfEquals: among the waiting consumers of the highest priority any is active next.
+func TestAnyOfEquals(t *testing.T) {
 	t.Parallel()
-	b := open(t, queue.Topology{Prefix: "t", Partitions: 1})
-	defer b.Close()
-	name := b.Topology().Outbound(0)
-	var subs []queue.Subscription
-	for _, priority := range []int{5, 1, 3, 3} {
-		sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1, Priority: priority})
+	for want := range 3 {
+		b, err := memory.NewWith(queue.Topology{Prefix: "t", Partitions: 1}, memory.Options{Any: func(n int) int {
+			if n != 3 {
+				t.Errorf("Any(%d), want Any(3)", n)
+			}
+			return want
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		subs = append(subs, sub)
-	}
-	for _, i := range []int{0, 2, 3, 1} {
-		if b.Active(name) != subs[i] {
-			t.Errorf("consumer %d is not active once those before it have gone", i)
+		name := b.Topology().Outbound(0)
+		var subs []queue.Subscription
+		for _, priority := range []int{5, 3, 1, 3, 3} {
+			sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1, Priority: priority})
+			if err != nil {
+				t.Fatal(err)
+			}
+			subs = append(subs, sub)
 		}
-		if err := subs[i].Close(); err != nil {
+		if err := subs[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+		if next := []int{1, 3, 4}[want]; b.Active(name) != subs[next] {
+			t.Errorf("consumer %d is not active, want that of the draw", next)
+		}
+		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s := b.Active(name); s != nil {
-		t.Errorf("Active() = %v without consumers, want nil", s)
+}
+
+// TestKeepsDead: a consumer that is lost while it is outranked is elected again, and takes as
+// much as its prefetch, until queue.MaxHeld is over. A consumer that leaves is gone.
+func TestKeepsDead(t *testing.T) {
+	t.Parallel()
+	for _, isLost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b, err := memory.NewWith(queue.Topology{Prefix: "t", Partitions: 1}, memory.Options{KeepsDead: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			name := b.Topology().Outbound(0)
+			consume := func(priority int) queue.Subscription {
+				sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 2, Priority: priority})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return sub
+			}
+			publish := func(id string) {
+				if err := b.Publish(t.Context(), queue.Message{Queue: name, ID: id}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			old := consume(5)
+			publish("1")
+			high := consume(9)
+			if isLost {
+				old.(interface{ Lose() }).Lose()
+			} else if err := old.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := (<-high.Deliveries()).Ack(); err != nil {
+				t.Fatal(err)
+			}
+			low := consume(1)
+			if err := high.Close(); err != nil {
+				t.Fatal(err)
+			}
+			publish("2")
+			want := 1
+			if isLost {
+				want = 0
+			}
+			synctest.Wait()
+			if got := len(low.Deliveries()); got != want {
+				t.Errorf("lost %v: %d deliveries, want %d", isLost, got, want)
+			}
+			time.Sleep(queue.MaxHeld)
+			synctest.Wait()
+			if got := len(low.Deliveries()); got != 1 {
+				t.Errorf("lost %v: %d deliveries after %v, want 1", isLost, got, queue.MaxHeld)
+			}
+		})
 	}
 }

@@ -2,16 +2,21 @@
 package memorytest
 
 import (
+	"os"
 	"testing"
 
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 )
 
+// KeepsDead names the variable that makes the broker of every test like RabbitMQ 4.3: see
+// memory.Options.
+const KeepsDead = "MEMORY_KEEPS_DEAD"
+
 // New is a broker with the topology's queues, all empty.
 func New(t testing.TB, top queue.Topology) *memory.Broker {
 	t.Helper()
-	b, err := memory.New(top)
+	b, err := memory.NewWith(top, memory.Options{KeepsDead: os.Getenv(KeepsDead) != ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,3 +44,6 @@ func Drain(t testing.TB, b *memory.Broker, name string) (msgs []queue.Message) {
 	}
 	return msgs
 }
+
+// Lose ends a subscription as the loss of its connection does.
+func Lose(s queue.Subscription) { s.(interface{ Lose() }).Lose() }

@@ -24,6 +24,8 @@ type Options struct {
 	// Process names the process that a queue belongs to, where several share one.
 	// nil: each is its own.
 	Process func(queue string) string
+	// KeepsDead makes the broker like RabbitMQ 4.3: see memory.Options.
+	KeepsDead bool
 }
 
 // Broker is a broker in memory that counts its work. Make one with NewBroker.
@@ -39,7 +41,7 @@ func NewBroker(t queue.Topology, o Options) (*Broker, error) {
 	if o.Hop > 0 || o.Capacity > 0 {
 		c.Network = newNetwork(o)
 	}
-	b, err := memory.NewBehind(t, c)
+	b, err := memory.NewWith(t, memory.Options{Network: c, KeepsDead: o.KeepsDead})
 	if err != nil {
 		c.Stop()
 		return nil, err
