@@ -99,10 +99,15 @@ func (e env) plain() string { return e.top.Slots()[0] }
 // awaitReady waits until the broker is there.
 func (e env) awaitReady() {
 	e.Helper()
+	e.awaitBroker(e.broker)
+}
+
+func (e env) awaitBroker(b interface{ Ready() error }) {
+	e.Helper()
 	deadline := time.Now().Add(patience)
-	for e.broker.Ready() != nil {
+	for b.Ready() != nil {
 		if time.Now().After(deadline) {
-			e.Fatalf("Ready() = %v after %s, want nil", e.broker.Ready(), patience)
+			e.Fatalf("Ready() = %v after %s, want nil", b.Ready(), patience)
 		}
 		time.Sleep(5 * time.Millisecond) // a poll, paced so that it is no load
 	}

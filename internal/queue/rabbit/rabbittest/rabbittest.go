@@ -152,6 +152,26 @@ func Prefix(t testing.TB) string {
 	return top.Prefix
 }
 
+// DeleteQueue deletes a queue of URL's broker, if there is one.
+func DeleteQueue(t testing.TB, name string) {
+	t.Helper()
+	if err := onChannel(URL(t), func(ch *amqp.Channel) error { return deleteQueues(ch, name) }); err != nil {
+		t.Errorf("delete %s: %v", name, err)
+	}
+}
+
+// Version returns that of URL's broker.
+func Version(t testing.TB) (version string) {
+	t.Helper()
+	conn, err := amqp.Dial(URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	version, _ = conn.Properties["version"].(string)
+	return version
+}
+
 // onChannel does something on a connection of its own.
 func onChannel(amqpURL string, do func(*amqp.Channel) error) error {
 	conn, err := amqp.Dial(amqpURL)
