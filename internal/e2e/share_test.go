@@ -116,4 +116,9 @@ func TestSpamDelaysOthersLittle(t *testing.T) {
 			t.Errorf("another member's message behind %s came after %v, want %v at most", spam.name, late, most)
 		}
 	}
+	got, err := d.totals()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkComplete(t, got, 0)
 }

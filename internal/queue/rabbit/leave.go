@@ -15,6 +15,8 @@ const (
 	// them all; on an idle machine it takes some 5 ms for 300. A cancel waits for them,
 	// but then the next consumer may begin behind what this one still holds.
 	ackRest = 100 * time.Millisecond
+	// heirTag names the consumer that takes what would come to a leaving one.
+	heirTag = consumerTag + ".heir"
 	// keeperTag names the consumer that takes what a leaving one gives back.
 	keeperTag = consumerTag + ".leaving"
 	// keeperPriority is above every other. Any integer is allowed.
@@ -34,7 +36,7 @@ const (
 // not end the session: others are served by it, and the prober finds out
 // whether it is dead. single says that the queue has a single active consumer, which
 // may be this one.
-func (c *channel) close(ctx context.Context, name string, single bool) error {
+func (c *channel) close(ctx context.Context, name string, priority int, single bool) error {
 	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
@@ -46,7 +48,7 @@ func (c *channel) close(ctx context.Context, name string, single bool) error {
 	return c.ask(ctx, func() error {
 		if !c.session.isLost() {
 			if single {
-				c.leave(name)
+				c.leave(name, priority)
 			} else {
 				c.pause(ackRest - time.Since(c.last))
 			}
@@ -68,24 +70,30 @@ func (c *channel) close(ctx context.Context, name string, single bool) error {
 // RabbitMQ 4.0 elects nobody.
 //
 // A consumer that holds nothing may not be the active one. A keeper would stop the one that
-// is. So this consumer is cancelled, once it is clear that nothing is on its way here: the
-// next one would begin behind that.
-func (c *channel) leave(name string) {
-	c.drop()
+// is. So a second consumer, the heir, subscribes with the next higher priority. Where this one
+// is active the heir is now, and else nobody notices. What comes until the close comes to the
+// heir, and the close returns it in order. Were this one cancelled without an heir, the next
+// one would begin behind what had come to this one just before.
+func (c *channel) leave(name string, priority int) {
+	c.drop(c.in)
 	if c.held.Load() == 0 {
-		for range 2 { // the answer to the second comes behind what the queue had sent before the first
-			if _, err := c.ch.QueueDeclarePassive(name, true, false, false, false, nil); err != nil {
-				return
-			}
+		heir, err := c.consume(name, heirTag, int64(priority)+1)
+		if err != nil {
+			return
+		}
+		// This answer comes behind what the queue had sent before there was an heir.
+		if _, err := c.ch.QueueDeclarePassive(name, true, false, false, false, nil); err != nil {
+			return
 		}
 		c.pause(handTime)
-		c.drop()
+		c.drop(c.in)
+		c.drop(heir)
 	}
 	if c.held.Load() == 0 {
 		_ = c.ch.Cancel(consumerTag, false) // the close does the rest of what this did not
 		return
 	}
-	kept, err := c.ch.Consume(name, keeperTag, false, false, false, false, amqp.Table{"x-priority": keeperPriority})
+	kept, err := c.consume(name, keeperTag, keeperPriority)
 	if err != nil || c.ch.Nack(0, true, true) != nil || c.ch.Cancel(consumerTag, false) != nil { // 0: all
 		return // the channel is closed
 	}
@@ -94,6 +102,11 @@ func (c *channel) leave(name string) {
 	case <-time.After(keepTime):
 	case <-c.session.lost:
 	}
+}
+
+// consume subscribes to a queue once more.
+func (c *channel) consume(name, tag string, priority int64) (<-chan amqp.Delivery, error) {
+	return c.ch.Consume(name, tag, false, false, false, false, amqp.Table{"x-priority": priority})
 }
 
 // pause waits, as long as there is a session.
@@ -106,10 +119,10 @@ func (c *channel) pause(d time.Duration) {
 
 // drop takes away and counts what has come already, as far as the library hands it out at
 // once.
-func (c *channel) drop() {
+func (c *channel) drop(in <-chan amqp.Delivery) {
 	for {
 		select {
-		case _, ok := <-c.in:
+		case _, ok := <-in:
 			if !ok {
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -163,4 +164,55 @@ func TestLeaveBeforeAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("received (-want +got)\n%s", diff)
 	}
+}
+
+// TestLeaveWhileMessagesCome: a consumer that holds nothing leaves, and messages come at each
+// moment of that. The next one gets all of them in order.
+func TestLeaveWhileMessagesCome(t *testing.T) {
+	t.Parallel()
+	const rounds, late, count = 12, 100 * time.Millisecond, 20
+	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: rounds}
+	near := open(t, rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: top})
+	awaitReady(t, near)
+	w, url := rabbittest.Wire(t)
+	far := open(t, rabbit.Config{URLs: []string{url}, Topology: top})
+	awaitReady(t, far)
+	w.SetDelay(late)
+	var all sync.WaitGroup
+	for i := range rounds {
+		name := top.Outbound(i)
+		first := consume(t, far, name, count)
+		publish(t, near, name, "before")
+		if err := receive(t, first).Ack(); err != nil {
+			t.Fatal(err)
+		}
+		second := consume(t, near, name, count)
+		all.Go(func() {
+			if err := first.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * late / 2) // so that each moment has its round
+			var want, got []string
+			for k := range count {
+				want = append(want, fmt.Sprint("m", k))
+				if err := near.Publish(t.Context(), queue.Message{Queue: name, ID: want[k], Body: []byte("x")}); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(late / count)
+			}
+			for range want {
+				select {
+				case d := <-second.Deliveries():
+					got = append(got, d.ID)
+				case <-time.After(patience):
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("messages from %v on: received (-want +got)\n%s", time.Duration(i)*late/2, diff)
+			}
+		})
+	}
+	all.Wait()
 }

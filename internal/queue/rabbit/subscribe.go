@@ -131,8 +131,8 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	}
 	c := newChannel(ch, session, s.opts.Prefetch, s.broker)
 	defer func() {
-		single := ctx.Err() != nil && s.broker.specs[s.queue].SingleActive // not where the broker ended the consumer
-		if errors.Is(c.close(ctx, s.queue, single), errUnanswered) {       // any other error: it is closed already
+		single := ctx.Err() != nil && s.broker.specs[s.queue].SingleActive            // not where the broker ended the consumer
+		if errors.Is(c.close(ctx, s.queue, s.opts.Priority, single), errUnanswered) { // any other error: it is closed already
 			s.broker.cfg.Log.Warn("queue is not left yet", "queue", s.queue, "err", errUnanswered)
 		}
 	}()
