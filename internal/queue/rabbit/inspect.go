@@ -82,7 +82,8 @@ func (b *Broker) ask(ctx context.Context, name string) (queue.Info, error) {
 
 // Heal returns the command that heals a queue which RabbitMQ 4.3 delivers to a consumer
 // that is gone. It ends the process that keeps the queue on its leader's node; RabbitMQ starts
-// that again, and nothing is lost.
+// that again, and nothing is lost. The first time RabbitMQ takes back what the consumer had,
+// but elects it again one day. The second time it has nothing, and is removed.
 func (b *Broker) Heal(name string) string {
 	host := "/"
 	if u, err := amqp.ParseURI(b.cfg.URLs[0]); err == nil {
@@ -92,5 +93,5 @@ func (b *Broker) Heal(name string) string {
 	if host == "/" {
 		process = "%2F_" + name
 	}
-	return fmt.Sprintf(`on the queue's leader: rabbitmqctl eval 'exit(whereis(list_to_existing_atom(%q)), kill).'`, process)
+	return fmt.Sprintf(`twice, 10 s apart, on the queue's leader: rabbitmqctl eval 'exit(whereis(list_to_existing_atom(%q)), kill).'`, process)
 }
