@@ -216,3 +216,46 @@ func TestLeaveWhileMessagesCome(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestLeaveOfWaitingConsumer: a consumer that waits leaves, and the active one goes on at once,
+// while it holds something.
+func TestLeaveOfWaitingConsumer(t *testing.T) {
+	t.Parallel()
+	b := shared(t, nil)
+	name := b.Topology().Outbound(0)
+	prefer := func(priority int) queue.Subscription {
+		s, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 10, Priority: priority})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	active := prefer(9)
+	publish(t, b, name, "m0")
+	held := receive(t, active)
+	waiting := prefer(7)
+	publish(t, b, name, "m1") // the broker knows the second consumer by now, or will before it leaves
+	_ = receive(t, active)
+	closed := make(chan error)
+	go func() { closed <- waiting.Close() }()
+	for i, over := 2, false; !over; i++ {
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Fatal(err)
+			}
+			over = true
+		default:
+		}
+		id := fmt.Sprint("m", i)
+		publish(t, b, name, id)
+		if d := receive(t, active); d.ID != id {
+			t.Fatalf("received %q, want %q", d.ID, id)
+		} else if err := d.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := held.Ack(); err != nil {
+		t.Fatal(err)
+	}
+}
