@@ -74,10 +74,15 @@ func (p *patient) programs() (faults []fault, notLooked string) {
 	return faults, notLooked
 }
 
-// settings looks for programs whose settings are others than the tool's.
+// settings looks for programs whose settings differ from each other's, or from the tool's.
 func (p *patient) settings() (faults []fault, notLooked string) {
+	if p.Differ != "" {
+		faults = append(faults, fault{
+			Says: "settings differ: " + p.Differ, Do: "Give cores and dispatchers the same ones, and the same version, and start them again.", Runbook: "NothingIsSent",
+		})
+	}
 	if p.Broker == nil {
-		return nil, brokerUnasked
+		return faults, brokerUnasked
 	}
 	const do = "Give all programs, and this tool, the same QUEUE_PREFIX and PARTITIONS, and start them again."
 	if n := len(p.Broker.Missing); n > 0 {

@@ -26,6 +26,7 @@ type statusSettings struct {
 // About says what the program does.
 func (statusSettings) About() string {
 	return "chatclubctl status says of RabbitMQ and of each program whether it is ready, and what is on the queues.\n" +
+		"Where settings differ that must be equal, it says whose.\n" +
 		"The exit code is 0 if all is well, 1 if something is not, or does not answer; 2 if a flag or setting is wrong."
 }
 
@@ -37,6 +38,7 @@ func (s statusSettings) Validate() error {
 // overview is what programs and RabbitMQ say of themselves.
 type overview struct {
 	Headline string                 `json:"headline"`
+	Differ   string                 `json:"differ,omitempty"` // settings that must be equal and are not, and whose they are
 	Programs []replicas.Health      `json:"programs"`
 	Broker   *replicas.BrokerHealth `json:"broker,omitempty"` // nil: it was not asked
 }
@@ -78,6 +80,7 @@ func (t tool) lookAt(ctx context.Context, s statusSettings, f replicas.Fleet) (d
 			d.Broker = &h
 		})
 	}
+	asking.Go(func() { d.Differ = f.DifferingSettings(ctx) })
 	d.Programs = f.Health(ctx)
 	asking.Wait()
 	d.Headline = replicas.Trouble(d.Programs, d.Broker)
@@ -103,7 +106,7 @@ func (t tool) status(ctx context.Context, _ string, args []string) error {
 	} else {
 		err = t.printStatus(d)
 	}
-	if err == nil && d.Headline != "" {
+	if err == nil && d.Headline+d.Differ != "" {
 		return service.Exit(service.ExitFailure)
 	}
 	return err
@@ -115,6 +118,9 @@ func (t tool) printStatus(d overview) error {
 		headline = "All who were asked are ready."
 	}
 	fmt.Fprintln(t.stdout, printable(headline))
+	if d.Differ != "" {
+		fmt.Fprintln(t.stdout, "Settings differ: "+printable(d.Differ)+".")
+	}
 	w := newTable(t.stdout)
 	fmt.Fprintln(w, "\nPROGRAM\tADDRESS\tSTATE")
 	if b := d.Broker; b == nil {

@@ -83,7 +83,30 @@ func TestStatus(t *testing.T) {
 
 	environ = map[string]string{"CORE": ready.URL, "AMQP_URL": "amqp://127.0.0.1:1/"}
 	out, err = call(t, environ, "status")
-	if exitCode(err) != 1 || !strings.HasPrefix(out, "RabbitMQ takes no messages: ") || !strings.Contains(out, "not known") || strings.Contains(out, "  0") {
+	if exitCode(err) != 1 || strings.Contains(out, "differ") || !strings.HasPrefix(out, "RabbitMQ takes no messages: ") || !strings.Contains(out, "not known") || strings.Contains(out, "  0") {
 		t.Errorf("status without RabbitMQ prints %q, %v, want that it takes nothing, and no number", out, err)
+	}
+}
+
+// TestDifferingSettings: status and doctor name whose settings differ, also where all are ready.
+func TestDifferingSettings(t *testing.T) {
+	t.Parallel()
+	port := func(program, limit string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/settings" {
+				_, _ = w.Write([]byte(`{"program":"` + program + `","protocol":2,"limit_text":` + limit + `,"limit_media":10,"differ":[]}`))
+			}
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	core, other := port("core", "300"), port("dispatcher", "80")
+	for _, command := range []string{"status", "doctor"} {
+		out, err := call(t, map[string]string{"CORE": core, "DISPATCHERS": other}, command)
+		for _, want := range []string{"ettings differ: LIMIT_TEXT=300 LIMIT_MEDIA=10, protocol 2: core ", "; LIMIT_TEXT=80 LIMIT_MEDIA=10, protocol 2: dispatcher "} {
+			if exitCode(err) != 1 || !strings.Contains(out, want) {
+				t.Errorf("%s prints %q, %v, want %q and exit code 1", command, out, err, want)
+			}
+		}
 	}
 }
