@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -76,7 +77,7 @@ func New(cfg Config) (*Core, error) {
 		return nil, fmt.Errorf("new core: %w", err)
 	}
 	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
-	c.retry = retrier{failures: c.metrics.failures, log: cfg.Log}
+	c.retry = retrier{failures: c.metrics.failures, log: cfg.Log, failed: new(atomic.Int64)}
 	c.startup = &startup{store: cfg.Store, now: cfg.Now, retry: c.retry, unready: errNotStarted}
 	c.handler = newHandler(cfg, c.metrics, c.retry)
 	top := cfg.Broker.Topology()
@@ -143,6 +144,7 @@ func (c *Core) Run(ctx context.Context) error {
 	start(func() { c.repeat(run, stepOverview, overviewEvery, c.overview) })
 	start(func() { c.count(run, work) })
 	start(func() { c.watchFile(run) })
+	start(func() { c.watch(run) })
 	if c.cfg.Idle > 0 {
 		start(func() { sweeper{c.cfg, c.retry}.run(run) })
 	}

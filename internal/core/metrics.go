@@ -51,6 +51,7 @@ type metrics struct {
 	repeated               prometheus.Counter
 	reproduced             prometheus.Counter
 	stale                  prometheus.Counter
+	unexplained            prometheus.Counter
 	dead                   *prometheus.CounterVec
 	failures               map[step]prometheus.Counter
 	duration               prometheus.Histogram
@@ -76,6 +77,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		repeated:      set.Counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced:    set.Counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
 		stale:         set.Counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),
+		unexplained:   set.Counter("unexplained_total", "Pages found with events that waited for 10 s without a reason that holds. The log names the page."),
 		dead:          set.CounterVec("dead_total", "Events moved to the dead-letter queue, by reason.", "reason"),
 		failures:      make(map[step]prometheus.Counter),
 		duration: set.Histogram("event_duration_seconds", "Time from the beginning of an event's handling to its settlement.",

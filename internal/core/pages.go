@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"chatclub/internal/message"
 	"chatclub/internal/partitions"
@@ -35,12 +36,15 @@ type pages struct {
 	pages  map[string]*page
 	ready  []*page        // those that have an event and no worker
 	busy   map[string]int // workers, by the partition's queue
+	idle   int            // workers without an event
 }
 
 // page is the events of one page.
 type page struct {
 	waiting []inbound
-	busy    bool // a worker has one of its events
+	busy    bool      // a worker has one of its events
+	moved   time.Time // when an event came first, was taken or was done
+	odd     time.Time // of check: from when on nothing has explained that it waits
 }
 
 // newPages returns an empty one. One of four partitions or more has a quarter of the
@@ -66,7 +70,7 @@ func (p *pages) add(in inbound) {
 	defer p.mu.Unlock()
 	g := p.pages[in.page()]
 	if g == nil {
-		g = new(page)
+		g = &page{moved: time.Now()}
 		p.pages[in.page()] = g
 	}
 	isReady := !g.busy && len(g.waiting) > 0
@@ -95,11 +99,13 @@ func (p *pages) next() (in inbound, ok bool) {
 			in = g.waiting[0]
 			g.waiting[0] = inbound{}
 			g.waiting = g.waiting[1:]
-			g.busy = true
+			g.busy, g.moved = true, time.Now()
 			p.busy[in.delivery.Queue]++
 			return in, true
 		}
+		p.idle++
 		p.wake.Wait()
+		p.idle--
 	}
 	return inbound{}, false
 }
@@ -122,6 +128,7 @@ func (p *pages) done(in inbound) {
 	defer p.mu.Unlock()
 	p.busy[in.delivery.Queue]--
 	g := p.pages[in.page()]
+	g.moved = time.Now()
 	if g.busy = false; len(g.waiting) > 0 {
 		p.ready = append(p.ready, g)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,7 @@ var pauses = backoff.Policy{Min: 50 * time.Millisecond, Max: 1600 * time.Millise
 type retrier struct {
 	failures map[step]prometheus.Counter
 	log      *slog.Logger
+	failed   *atomic.Int64 // when a step failed last, in ns since 1970
 }
 
 // do calls try until it returns nil or an error whose cause is in the event, and
@@ -46,5 +48,6 @@ func (r retrier) do(run context.Context, live func() bool, s step, try func() er
 // note counts and logs a failure that is tried again after pause.
 func (r retrier) note(ctx context.Context, s step, err error, pause time.Duration) {
 	r.failures[s].Inc()
+	r.failed.Store(time.Now().UnixNano())
 	r.log.WarnContext(ctx, "step failed", "step", s, "retry_in", pause, "err", err)
 }

@@ -111,6 +111,8 @@ type rig struct {
 	store  *flakyStore
 	reg    *prometheus.Registry
 	core   *Core
+
+	unexplained float64 // waits that the test brings about
 }
 
 func newBroker(t testing.TB) *memory.Broker {
@@ -161,6 +163,11 @@ func newRigOn(t testing.TB, b *memory.Broker, s Store, changes ...func(*Config))
 		t.Fatal(err)
 	}
 	r.core = c
+	t.Cleanup(func() {
+		if n := testutil.ToFloat64(c.metrics.unexplained); n != r.unexplained {
+			t.Errorf("waits without a reason that holds = %v, want %v", n, r.unexplained)
+		}
+	})
 	return r
 }
 
