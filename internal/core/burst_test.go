@@ -69,7 +69,7 @@ func (n *published) burst(t *testing.T, r *rig, taps int) (waits []time.Duration
 // Prefetch take. An event takes the database 40 ms.
 func TestBurst(t *testing.T) {
 	t.Parallel()
-	taps := 20_000
+	taps := 4_000
 	if testing.Short() {
 		taps = 400
 	}
