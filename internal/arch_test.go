@@ -16,13 +16,14 @@ func house() []row {
 	return []row{
 		// On the ground: these import nothing of ours.
 		{"aimd", ""},
+		{"audit", ""},
 		{"backoff", ""},
 		{"excess", ""},
 		{"machine", ""},
 		{"metric", ""},
 		{"phrase", ""},
 		{"plaintext", ""},
-		{"service", ""},
+		{"service", "audit"},
 
 		// The wire types, and their schemas.
 		{"message", "plaintext"},
@@ -49,17 +50,17 @@ func house() []row {
 		{"sender", "message metric plaintext tracing"},
 
 		// The three jobs.
-		{"webhook", "message metric queue tracing"},
+		{"webhook", "audit message metric queue tracing"},
 		{"core", "backoff command fanout message metric partitions phrase queue rooms tracing"},
-		{"orders", "backoff message queue"},
+		{"orders", "audit backoff message queue"},
 		{"dispatch", "aimd backoff circuit excess message metric orders partitions queue queue/transfer sender tracing"},
 
 		// Core's work beside events.
 		{"broadcast", "backoff message metric plaintext queue rooms tracing"},
-		{"operator", "broadcast message orders plaintext rooms"},
+		{"operator", "audit broadcast message orders plaintext rooms"},
 
 		// The way in by HTTP, of core and dispatcher.
-		{"submit", "message metric queue"},
+		{"submit", "audit message metric queue"},
 
 		// The wiring, once.
 		{"app", "aimd docs/schema broadcast core dispatch message metric operator orders partitions phrase queue queue/rabbit rooms sender service submit tracing webhook"},
@@ -91,7 +92,7 @@ func house() []row {
 
 		// The pages that show it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
-		{"console", "fakeapi/web/parts backoff deadletter dispatch message queue replicas"},
+		{"console", "fakeapi/web/parts audit backoff deadletter dispatch message queue replicas"},
 		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app article backoff chaos console machine message queue sender"},
 
 		// Examples for other teams. These know the protocol alone.

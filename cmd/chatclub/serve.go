@@ -147,7 +147,7 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	s.actors = slices.Concat(first, s.actors, []service.Actor{
 		{Name: "dispatchers", Run: s.crew.Run},
 		{Name: "console", Run: page.Run},
-		{Name: "page", Run: func(ctx context.Context) error { return servePage(ctx, ln, page, s.HTTPAddr, s.log) }},
+		{Name: "page", Run: func(ctx context.Context) error { return servePage(ctx, ln, page, s.HTTPAddr, nil, s.log) }},
 		admin.Actor(),
 	})
 	ended := service.Run(ctx, s.log, s.actors...)
@@ -361,16 +361,14 @@ func (s *system) show(cfg demo.Config) (*demo.Demo, *console.Console, error) {
 	return d, page, nil
 }
 
-// servePage serves chatclub's page on ln, which was bound to addr, until ctx ends.
-func servePage(ctx context.Context, ln net.Listener, page *console.Console, addr string, log *slog.Logger) error {
+// servePage serves chatclub's page on ln, which was bound to addr, until ctx ends. hosts are
+// further names of it.
+func servePage(ctx context.Context, ln net.Listener, page *console.Console, addr string, hosts []string, log *slog.Logger) error {
 	host, _, _ := net.SplitHostPort(addr) // Validate has checked it
-	if page.HasLogin() {
-		host = service.AnyHost
-	}
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(ctx, end)() // or the shutdown would wait for them
-	srv := service.NewHTTPServer(service.Guard(page.Handler(), "", host), log)
+	srv := service.NewHTTPServer(service.NewGuard(page.Handler(), service.GuardConfig{Hosts: append(hosts, host), Log: log}), log)
 	srv.BaseContext = func(net.Listener) context.Context { return streams }
 	return service.ServeHTTP(ctx, srv, service.Bound(srv, ln, service.FileShare(service.AdminConnections), log), shutdownTimeout)
 }
@@ -401,7 +399,7 @@ func (s *system) admin(ctx context.Context, core *app.Program) (*service.Admin, 
 		return nil, err
 	}
 	admin := service.NewAdmin(service.AdminConfig{
-		Addr: s.AdminAddr, Listener: ln, Registry: s.reg, Token: s.AdminToken, Log: s.log, LogLevel: s.level, Ready: s.isReady,
+		Addr: s.AdminAddr, Listener: ln, Registry: s.reg, Tokens: service.Tokens{Admin: s.AdminToken}, Log: s.log, LogLevel: s.level, Ready: s.isReady,
 	})
 	core.MountPages(admin)
 	s.crew.Mount(admin, admin.Addr())

@@ -67,7 +67,7 @@ func (s settings) Validate() error {
 	}
 	return errors.Join(
 		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
-		service.AdminSettings{Addr: s.AdminAddr, Token: s.AdminToken}.Validate(),
+		service.AdminSettings{Addr: s.AdminAddr, Tokens: service.Tokens{Admin: s.AdminToken}}.Validate(),
 		queues,
 		database,
 		service.CheckRange("DISPATCHERS", s.Dispatchers, 1, 64),

@@ -20,6 +20,7 @@ import (
 // deployment.
 type watchSettings struct {
 	HTTPAddr   string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page; port 0 takes a free one. All who reach it see what the admin ports tell."`
+	HTTPHosts  []string       `env:"HTTP_HOSTS" doc:"Names under which browsers reach the page, such as chat.example behind a proxy, with commas between them, beside addresses, names without a dot, and the one in HTTP_ADDR. Requests under others are refused."`
 	Dispatcher []string       `env:"DISPATCHERS,required" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its IPv4 addresses, or else IPv6 ones."`
 	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, in the same form. They take the page's orders; empty: dispatchers do."`
 	Webhook    []string       `env:"WEBHOOK" doc:"Admin addresses of the webhooks, in the same form, to show whether they are ready; empty: they are not asked."`
@@ -92,7 +93,7 @@ func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) (err
 	return service.Run(ctx, log,
 		service.Actor{Name: "console", Run: page.Run},
 		service.Actor{Name: "page", Run: func(ctx context.Context) error {
-			return servePage(ctx, ln, page, s.HTTPAddr, log)
+			return servePage(ctx, ln, page, s.HTTPAddr, s.HTTPHosts, log)
 		}})
 }
 

@@ -47,8 +47,11 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchBehindAProxy: a page with a password is served under any name, such as that of
-// a proxy, but to no other site. One without a password is served under its own alone.
+// password is a token of operators.
+const password = "open-sesame-open"
+
+// TestWatchBehindAProxy: a page is served under the names in HTTP_HOSTS, such as that of a
+// proxy, but to no other site, with a password or without.
 func TestWatchBehindAProxy(t *testing.T) {
 	t.Parallel()
 	const asJSON = "application/json"
@@ -56,15 +59,21 @@ func TestWatchBehindAProxy(t *testing.T) {
 		token, method, path, kind, origin string
 		want                              int
 	}{
-		{"sesame", http.MethodGet, "/", "", "", http.StatusOK},
-		{"sesame", http.MethodPost, "/login", asJSON, "http://watch.example.com", http.StatusNoContent},
-		{"sesame", http.MethodPost, "/login", asJSON, "http://evil.example", http.StatusForbidden},
-		{"sesame", http.MethodPost, "/login", "text/plain", "", http.StatusUnsupportedMediaType},
-		{"sesame", http.MethodPost, "/dead/purge", asJSON, "http://watch.example.com", http.StatusUnauthorized},
-		{"", http.MethodGet, "/", "", "", http.StatusForbidden},
+		{password, http.MethodGet, "/", "", "", http.StatusOK},
+		{password, http.MethodPost, "/login", asJSON, "http://watch.example.com", http.StatusNoContent},
+		{password, http.MethodPost, "/login", asJSON, "http://evil.example", http.StatusForbidden},
+		{password, http.MethodPost, "/login", "text/plain", "", http.StatusUnsupportedMediaType},
+		{password, http.MethodPost, "/dead/purge", asJSON, "http://watch.example.com", http.StatusUnauthorized},
+		{"", http.MethodGet, "/", "", "", http.StatusOK},
+		{"unnamed", http.MethodGet, "/", "", "", http.StatusForbidden},
+		{"unnamed", http.MethodPost, "/login", asJSON, "http://watch.example.com", http.StatusForbidden},
 	} {
-		address, stop := serveWatch(t, map[string]string{"DISPATCHERS": "http://127.0.0.1:1", "ADMIN_TOKEN": row.token})
-		req, err := http.NewRequestWithContext(t.Context(), row.method, address+row.path, strings.NewReader(`{"password":"sesame"}`))
+		environ := map[string]string{"DISPATCHERS": "http://127.0.0.1:1", "ADMIN_TOKEN": row.token, "HTTP_HOSTS": "chat.example, watch.example.com"}
+		if row.token == "unnamed" {
+			environ["ADMIN_TOKEN"], environ["HTTP_HOSTS"] = password, ""
+		}
+		address, stop := serveWatch(t, environ)
+		req, err := http.NewRequestWithContext(t.Context(), row.method, address+row.path, strings.NewReader(`{"password":"`+password+`"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +137,7 @@ func TestWatchDeadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	address, stop := serveWatch(t, map[string]string{
-		"DISPATCHERS": "http://127.0.0.1:1", "ADMIN_TOKEN": "sesame", "AMQP_URL": rabbittest.URL(t), "QUEUE_PREFIX": top.Prefix, "PARTITIONS": "2",
+		"DISPATCHERS": "http://127.0.0.1:1", "ADMIN_TOKEN": password, "AMQP_URL": rabbittest.URL(t), "QUEUE_PREFIX": top.Prefix, "PARTITIONS": "2",
 	})
 	defer stop()
 	ask := func(method, path, body, cookie string) (int, string, string) {
@@ -151,7 +160,7 @@ func TestWatchDeadLetters(t *testing.T) {
 	if code, body, _ := ask("GET", "/dead", "", ""); code != 401 || strings.Contains(body, "1/m/7") {
 		t.Errorf("GET /dead before the login = %d %s, want 401", code, body)
 	}
-	_, _, session := ask("POST", "/login", `{"password":"sesame"}`, "")
+	_, _, session := ask("POST", "/login", `{"password":"`+password+`"}`, "")
 	if code, body, _ := ask("GET", "/dead", "", session); code != 200 || !strings.Contains(body, `"error":"time: is missing"`) {
 		t.Errorf("GET /dead = %d %s, want the letter with its error", code, body)
 	}

@@ -34,7 +34,7 @@ func newPort(t *testing.T, knows string, pages any) *port {
 
 func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.Header.Get("Authorization") != "Bearer word":
+	case r.Header.Get("Authorization") != "Bearer a-word-of-operators":
 		http.Error(w, "a token is needed", http.StatusUnauthorized)
 	case r.Method == http.MethodGet:
 		_ = json.NewEncoder(w).Encode(p.pages)
@@ -74,7 +74,7 @@ func fleetOfThree(t *testing.T) (a, b, core *port, environ map[string]string) {
 		{Page: "3"},
 		{Page: "4", Members: 3, Paused: true, PausedUntil: &until, PauseReason: "operator: a \x1btry"},
 	}})
-	return a, b, core, map[string]string{"ADMIN_TOKEN": "word", "DISPATCHERS": a.URL + "," + b.URL, "CORE": core.URL}
+	return a, b, core, map[string]string{"ADMIN_TOKEN": "a-word-of-operators", "DISPATCHERS": a.URL + "," + b.URL, "CORE": core.URL}
 }
 
 func TestPagesList(t *testing.T) {

@@ -60,7 +60,7 @@ func (p program) run(ctx, again context.Context) error {
 		return errors.Join(err, operators.Close())
 	}
 	admin := service.NewAdmin(service.AdminConfig{
-		Addr: s.Admin.Addr, Listener: operators, Registry: p.registry, Token: s.Admin.Token, PProf: s.Admin.PProf, Log: p.log, LogLevel: p.level,
+		Addr: s.Admin.Addr, Listener: operators, Registry: p.registry, Tokens: s.Admin.Tokens, PProf: s.Admin.PProf, Log: p.log, LogLevel: p.level,
 	})
 	p.log.InfoContext(ctx, "fake platform listens", "addr", listener.Addr().String())
 	if p.bound != nil {

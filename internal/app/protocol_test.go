@@ -331,7 +331,7 @@ func TestMessagesByHTTP(t *testing.T) {
 	t.Parallel()
 	_, opt := given(t)
 	d, err := NewDispatcher(t.Context(), DispatcherConfig{
-		Settings: load[DispatcherSettings](t, "PAGES_FILE", "given", "ADMIN_TOKEN", "a-token-of-operators"), Options: opt,
+		Settings: load[DispatcherSettings](t, "PAGES_FILE", "given", "ADMIN_TOKEN", "a-token-of-operators", "MESSAGES_TOKEN", "a-token-of-a-bot"), Options: opt,
 		Tokens: sender.StaticTokens(map[string]string{"1": "t"}), Transport: graph{},
 	})
 	if err != nil {
@@ -371,6 +371,7 @@ func TestMessagesByHTTP(t *testing.T) {
 	}{
 		{dispatcher, "1", "a-token-of-operators", 202, `{"ids":["1/`, false},
 		{dispatcher, "2", "a-token-of-operators", 400, `{"error":"page: `, false},
+		{dispatcher, "1", "a-token-of-a-bot", 202, `{"ids":["1/`, false},
 		{dispatcher, "1", "another", 401, "", false},
 		{core, "2", "a-token-of-operators", 202, `{"ids":["2/`, true},
 		{core, "2", "another", 401, "", false},

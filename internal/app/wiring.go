@@ -134,7 +134,7 @@ func (w *wiring) finish(ctx context.Context) (*Program, error) {
 	}
 	w.onClose(listener.Close)
 	w.admin = service.NewAdmin(service.AdminConfig{
-		Addr: s.Addr, Listener: listener, Registry: w.Registry, Token: s.Token, PProf: s.PProf, Log: w.Log, LogLevel: w.logLevel, Ready: w.Ready, Still: w.still,
+		Addr: s.Addr, Listener: listener, Registry: w.Registry, Tokens: s.Tokens, Metrics: w.metrics, PProf: s.PProf, Log: w.Log, LogLevel: w.logLevel, Ready: w.Ready, Still: w.still,
 	})
 	w.MountPages(w.admin)
 	w.actors = append(w.actors, w.admin.Actor())

@@ -41,7 +41,7 @@ func watch(t *testing.T) *watched {
 	t.Helper()
 	w := &watched{t: t, broker: memorytest.New(t, queue.Topology{Prefix: "watched", Partitions: 4}), api: fakeapitest.New(t, fakeapi.Config{})}
 	opt := app.Options{Broker: w.broker, Registry: service.NewRegistry(), Log: slog.New(slog.DiscardHandler)}
-	admin := service.AdminSettings{Addr: "127.0.0.1:0", Token: password}
+	admin := service.AdminSettings{Addr: "127.0.0.1:0", Tokens: service.Tokens{Admin: password}}
 
 	cs := service.Defaults[app.CoreSettings]()
 	cs.Admin, cs.DatabaseURL = admin, service.Secret("sqlite:"+t.TempDir()+"/core.db")
@@ -77,7 +77,7 @@ func watch(t *testing.T) *watched {
 	for _, run := range []func(context.Context) error{core.Run, dispatcher.Run, page.Run} {
 		go func() { ended <- run(ctx) }()
 	}
-	w.page = httptest.NewServer(service.Guard(page.Handler(), "", ""))
+	w.page = httptest.NewServer(service.NewGuard(page.Handler(), service.GuardConfig{}))
 	t.Cleanup(func() {
 		w.page.CloseClientConnections()
 		w.page.Close()

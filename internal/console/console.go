@@ -141,9 +141,6 @@ func New(c Config) (*Console, error) {
 	return k, nil
 }
 
-// HasLogin reports whether only users with the password are let in.
-func (k *Console) HasLogin() bool { return k.login != nil }
-
 // Run looks at the dispatchers until ctx ends.
 func (k *Console) Run(ctx context.Context) error {
 	defer k.End()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
 
+	"chatclub/internal/audit"
 	"chatclub/internal/backoff"
 	"chatclub/internal/deadletter"
 	"chatclub/internal/message"
@@ -195,6 +197,7 @@ func readDead(r *http.Request) (in deadRequest, f deadletter.Filter, err error) 
 	if in.Before.IsZero() == (len(in.IDs) == 0) {
 		return in, f, badRequest("ids: either they or before must be given")
 	}
+	audit.Note(r.Context(), slog.String("page", in.Page), slog.String("reason", in.Reason), slog.Int("ids", len(in.IDs)))
 	f, err = filterOf(in.Page, in.Reason)
 	f.IDs, f.Before = in.IDs, in.Before
 	return in, f, err
@@ -206,6 +209,7 @@ func (d *deadLetters) replay(r *http.Request) (any, error) {
 		return nil, err
 	}
 	out, err := d.queue.Replay(r.Context(), deadletter.Replay{Filter: filter, Rate: replayRate, Renew: in.Renew})
+	audit.Note(r.Context(), slog.Int("replayed", out.Replayed.Total()))
 	return map[string]deadletter.Counts{"replayed": out.Replayed, "kept": out.Kept}, partly("replayed", out.Replayed, err)
 }
 
@@ -215,6 +219,7 @@ func (d *deadLetters) purge(r *http.Request) (any, error) {
 		return nil, err
 	}
 	counts, err := d.queue.Purge(r.Context(), filter)
+	audit.Note(r.Context(), slog.Int("purged", counts.Total()))
 	return map[string]deadletter.Counts{"purged": counts}, partly("purged", counts, err)
 }
 

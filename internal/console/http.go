@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"chatclub/fakeapi/web/parts"
+	"chatclub/internal/audit"
 	"chatclub/internal/message"
 )
 
@@ -135,6 +137,7 @@ func (k *Console) act(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "the body is not what an action is told: "+err.Error())
 		return
 	}
+	audit.Note(r.Context(), slog.String("page", on.Page))
 	receipt := 0
 	if k.cfg.Demo != nil {
 		receipt, err = k.cfg.Demo.Act(r.Context(), name, on)

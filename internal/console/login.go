@@ -1,7 +1,6 @@
 package console
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -9,9 +8,10 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"strconv"
-	"strings"
+	"sync"
 	"time"
+
+	"chatclub/internal/audit"
 )
 
 const (
@@ -19,50 +19,74 @@ const (
 	cookieName = "chatclub-watch"
 	// sessionTime is a working day.
 	sessionTime = 12 * time.Hour
-	// wrongDelay is the delay of the answer to a wrong password. Together with
-	// maxLogins it bounds the guesses: four a second, of a token that nobody chose to
-	// be remembered.
-	wrongDelay = time.Second
-	maxLogins  = 4
+	// maxSessions bounds the sessions, which only the password begins: many times what a
+	// team has. One more ends the oldest.
+	maxSessions = 1000
+	// shownSession is the number of digits by which log lines tell sessions apart.
+	shownSession = 8
 )
 
-// login lets users with the password in. A session is a cookie with its end and a
-// signature of it, so that nothing is kept. The key is of this process: a restart ends
-// all sessions. newLogin makes one. Safe for concurrent use.
+// login lets users with the password in. A session is a random cookie, of which this
+// process alone knows the digest: a logout ends it, and a restart ends all. newLogin makes
+// one. Safe for concurrent use.
 type login struct {
 	password string
-	key      []byte
-	log      *slog.Logger
-	slots    chan struct{} // holds an element for each attempt in progress
+	wrong    *audit.Wrong
+
+	mu       sync.Mutex
+	sessions map[digest]time.Time // when each ends
+}
+
+// digest is that of a session's cookie. It also names the session in the log.
+type digest [sha256.Size]byte
+
+func (d digest) attr() slog.Attr {
+	return slog.String("session", hex.EncodeToString(d[:])[:shownSession])
 }
 
 func newLogin(password string, log *slog.Logger) *login {
-	l := &login{password: password, key: make([]byte, sha256.Size), log: log, slots: make(chan struct{}, maxLogins)}
-	_, _ = rand.Read(l.key) // it never fails
-	return l
+	return &login{password: password, wrong: audit.NewWrong(log), sessions: make(map[digest]time.Time)}
 }
 
-// sign returns the value of a session's cookie.
-func (l *login) sign(end time.Time) string {
-	text := strconv.FormatInt(end.Unix(), 10)
-	mac := hmac.New(sha256.New, l.key)
-	mac.Write([]byte(text))
-	return text + "." + hex.EncodeToString(mac.Sum(nil))
+// begin begins a session, and returns its cookie.
+func (l *login) begin() (cookie string, name digest) {
+	cookie = rand.Text()
+	name = sha256.Sum256([]byte(cookie))
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var oldest digest
+	for s, end := range l.sessions {
+		switch {
+		case !now.Before(end):
+			delete(l.sessions, s)
+		case oldest == digest{} || end.Before(l.sessions[oldest]):
+			oldest = s
+		}
+	}
+	if len(l.sessions) >= maxSessions {
+		delete(l.sessions, oldest)
+	}
+	l.sessions[name] = now.Add(sessionTime)
+	return cookie, name
+}
+
+// session returns the session of a request's cookie, if the session goes on.
+func (l *login) session(r *http.Request) (name digest, goesOn bool) {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return name, false
+	}
+	name = sha256.Sum256([]byte(c.Value))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return name, time.Now().Before(l.sessions[name])
 }
 
 // isIn reports whether a request has the cookie of a session that goes on.
 func (l *login) isIn(r *http.Request) bool {
-	c, err := r.Cookie(cookieName)
-	if err != nil {
-		return false
-	}
-	text, _, _ := strings.Cut(c.Value, ".")
-	unix, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return false
-	}
-	end := time.Unix(unix, 0)
-	return time.Now().Before(end) && hmac.Equal([]byte(c.Value), []byte(l.sign(end)))
+	_, goesOn := l.session(r)
+	return goesOn
 }
 
 // cookie sets or, with age -1, removes the session's cookie. SameSite keeps it from
@@ -75,7 +99,7 @@ func (l *login) cookie(w http.ResponseWriter, r *http.Request, value string, age
 	})
 }
 
-// enter answers POST /login.
+// enter answers POST /login. The right password waits for no wrong one.
 func (l *login) enter(w http.ResponseWriter, r *http.Request) {
 	var given struct {
 		Password string `json:"password"`
@@ -84,34 +108,32 @@ func (l *login) enter(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "password: must be given")
 		return
 	}
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	default:
-		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusTooManyRequests, "others try to log in at this moment: try again in a second")
-		return
-	}
 	// The sums have the same length, so that the comparison takes the same time for
 	// every password.
 	got, want := sha256.Sum256([]byte(given.Password)), sha256.Sum256([]byte(l.password))
 	if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
-		l.cookie(w, r, l.sign(time.Now().Add(sessionTime)), int(sessionTime/time.Second))
+		cookie, name := l.begin()
+		audit.Note(r.Context(), name.attr())
+		l.cookie(w, r, cookie, int(sessionTime/time.Second))
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	l.log.WarnContext(r.Context(), "wrong password", "from", r.RemoteAddr)
-	wait := time.NewTimer(wrongDelay)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
+	switch l.wrong.Delay(w, r) {
+	case http.StatusUnauthorized:
 		refuse(w, http.StatusUnauthorized, "this is not the password: it is the value of ADMIN_TOKEN")
-	case <-r.Context().Done():
+	case http.StatusTooManyRequests:
+		refuse(w, http.StatusTooManyRequests, "too many wrong passwords come from your address: try again in a second")
 	}
 }
 
-// logOut answers POST /logout.
+// logOut answers POST /logout: it ends the session.
 func (l *login) logOut(w http.ResponseWriter, r *http.Request) {
+	if name, goesOn := l.session(r); goesOn {
+		audit.Note(r.Context(), name.attr())
+		l.mu.Lock()
+		delete(l.sessions, name)
+		l.mu.Unlock()
+	}
 	l.cookie(w, r, "", -1)
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -124,8 +146,10 @@ func (l *login) protect(next http.Handler) http.Handler {
 	mux.HandleFunc("POST /logout", l.logOut)
 	serveParts(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		name, goesOn := l.session(r)
 		switch {
-		case l.isIn(r):
+		case goesOn:
+			audit.Note(r.Context(), name.attr())
 			next.ServeHTTP(w, r)
 		case r.URL.Path == "/" && r.Method == http.MethodGet:
 			serve(w, r, "login.html")

@@ -59,7 +59,7 @@ func guarded(t *testing.T, log *slog.Logger) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return service.Guard(k.Handler(), "", "")
+	return service.NewGuard(k.Handler(), service.GuardConfig{Log: log})
 }
 
 // TestLogin: without the password nothing is shown or done, and with it everything
@@ -91,7 +91,7 @@ func TestLogin(t *testing.T) {
 				t.Errorf("%s %s %s = %d %.200s, want %d and %q", row.method, row.path, row.body, w.Code, w.Body, row.status, row.want)
 			}
 		}
-		if !strings.Contains(log.String(), "wrong password") || strings.Contains(log.String(), "Sesame") {
+		if !strings.Contains(log.String(), "wrong token or password") || strings.Contains(log.String(), "Sesame") {
 			t.Errorf("log = %s, want the wrong password noted and not told", &log)
 		}
 
@@ -105,9 +105,10 @@ func TestLogin(t *testing.T) {
 		if w := visit(t, h, "GET", "/", "", in...); !strings.Contains(w.Body.String(), `id="dispatchers"`) {
 			t.Errorf("GET / with the session = %.200s, want the page", w.Body)
 		}
-		forged := strings.Replace(cookie, "=9", "=19", 1) // a later end under the same signature
-		if w := visit(t, h, "POST", "/actions/nosuch", `{}`, append([]string{"Cookie", forged}, asJSON...)...); forged == cookie || w.Code != 401 {
-			t.Errorf("an action with a forged session %s = %d, want 401", forged, w.Code)
+		for _, forged := range []string{"=", "=x", cookie[strings.Index(cookie, "="):] + "x", cookie[strings.Index(cookie, "=") : len(cookie)-1]} {
+			if w := visit(t, h, "POST", "/actions/nosuch", `{}`, append([]string{"Cookie", cookieName + forged}, asJSON...)...); w.Code != 401 {
+				t.Errorf("an action with a forged session %s = %d, want 401", forged, w.Code)
+			}
 		}
 		if w := visit(t, guarded(t, nil), "POST", "/actions/nosuch", `{}`, in...); w.Code != 401 {
 			t.Errorf("an action with the session of another process = %d, want 401", w.Code)
@@ -126,8 +127,54 @@ func TestLogin(t *testing.T) {
 	})
 }
 
+// TestSessions: two logins are two sessions, also in the same moment, and a logout ends one
+// of them for good.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		h := guarded(t, slog.New(slog.NewTextHandler(&log, nil)))
+		asJSON := []string{"Content-Type", "application/json"}
+		login := func() []string {
+			cookie, _, _ := strings.Cut(visit(t, h, "POST", "/login", `{"password":"sesame"}`, asJSON...).Header().Get("Set-Cookie"), ";")
+			return append([]string{"Cookie", cookie}, asJSON...)
+		}
+		act := func(session []string) int { return visit(t, h, "POST", "/actions/nosuch", `{}`, session...).Code }
+		one, other := login(), login()
+		if one[1] == other[1] {
+			t.Errorf("two logins have the cookie %s, want one each", one[1])
+		}
+		visit(t, h, "POST", "/logout", "", one...)
+		if a, b := act(one), act(other); a != 401 || b != 404 {
+			t.Errorf("after a logout its session is answered %d, and the other one %d, want 401 and 404", a, b)
+		}
+		if stream := visit(t, h, "GET", "/state", "", one...).Body.String(); stream != loginEvent {
+			t.Errorf("the stream after a logout = %.100s, want it to lead to the login", stream)
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		names := make(map[string]int)
+		for i, want := range []string{"path=/login who=nobody from=192.0.2.1:1234 status=204", "path=/login ", "path=/logout ", "path=/actions/nosuch "} {
+			_, name, _ := strings.Cut(lines[i], " session=")
+			if name, _, _ = strings.Cut(name, " "); !strings.Contains(lines[i], want) || len(name) != shownSession || strings.Contains(one[1], name) {
+				t.Errorf("line %d of the log = %s, want %s and a name of its session that is not its cookie", i, lines[i], want)
+			}
+			names[name]++
+		}
+		if len(lines) != 4 || len(names) != 2 {
+			t.Errorf("log = %s, want four lines about two sessions, and none about the ended one", &log)
+		}
+		time.Sleep(time.Second)
+		for range maxSessions {
+			login()
+		}
+		if code := act(other); code != 401 {
+			t.Errorf("the oldest session of %d = %d, want 401: it made room", maxSessions+1, code)
+		}
+	})
+}
+
 // TestGuessing: wrong passwords get four answers a second, and the right one is answered
-// at once.
+// at once, also beside them.
 func TestGuessing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,6 +197,12 @@ func TestGuessing(t *testing.T) {
 				defer mu.Unlock()
 				codes[code]++
 			})
+		}
+		synctest.Wait()
+		for range 48 {
+			if code := try("sesame"); code != 204 || time.Since(began) != 0 {
+				t.Errorf("the right password beside wrong ones = %d after %s, want 204 at once", code, time.Since(began))
+			}
 		}
 		guesses.Wait()
 		if took := time.Since(began); codes[401] != 4 || codes[429] != 16 || took != time.Second {

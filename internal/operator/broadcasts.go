@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"math"
 	"net/http"
 	"strings"
 	"time"
 
+	"chatclub/internal/audit"
 	"chatclub/internal/broadcast"
 	"chatclub/internal/message"
 	"chatclub/internal/plaintext"
@@ -106,6 +108,7 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 	if err := checkText("page", q.Page, maxID); err != nil {
 		return nil, err
 	}
+	audit.Note(r.Context(), slog.String("page", q.Page), slog.Int("room", q.Room))
 	q, err := q.withDefaults(cmp.Or(h.cfg.MaxRate(q.Page), math.Inf(1)))
 	if err != nil {
 		return nil, err
@@ -120,6 +123,7 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 	case !q.describes(stored):
 		return nil, &fieldError{http.StatusConflict, "id", "is that of a broadcast with another page, room, text, rate or deadline"}
 	}
+	audit.Note(r.Context(), slog.String("broadcast", stored.ID), slog.Int("recipients", stored.Recipients))
 	return accepted{map[string]any{"id": stored.ID, "recipients": stored.Recipients, "state": stored.State}}, nil
 }
 

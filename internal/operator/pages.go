@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"chatclub/internal/audit"
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
 	"chatclub/internal/rooms"
@@ -138,6 +140,11 @@ func (h *Handler) postBan(r *http.Request) (any, error) {
 func (h *Handler) deleteBan(r *http.Request) (any, error) { return nil, h.ban(r, h.cfg.Now()) }
 
 func (h *Handler) ban(r *http.Request, until time.Time) error {
+	end := slog.Time("until", until)
+	if until.IsZero() {
+		end = slog.String("until", "forever")
+	}
+	audit.Note(r.Context(), end)
 	err := h.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until)
 	return unknown(err, "psid", "unknown on this page")
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"time"
 
+	"chatclub/internal/audit"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
@@ -76,10 +77,13 @@ func Read(r *http.Request, now time.Time) (Order, error) {
 			err = &message.FieldError{Field: "body", Problem: "must have a limit: text, media or recipient"}
 		}
 	}
-	if err != nil {
-		return o, err
+	if err == nil {
+		err = o.Validate()
 	}
-	return o, o.Validate()
+	if err == nil {
+		audit.Note(r.Context(), slog.Duration("for", o.Length()), slog.String("reason", o.Reason), slog.Any("limits", o.Limits))
+	}
+	return o, err
 }
 
 // Handler serves the requests of Read, for an admin port: 204 when the order is given, 400

@@ -28,14 +28,14 @@ const (
 
 // AdminSettings say where the admin server listens and what it serves.
 type AdminSettings struct {
-	Addr  string `env:"ADMIN_ADDR" envDefault:":9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
-	Token Secret `env:"ADMIN_TOKEN" doc:"Token for ADMIN_ADDR, but for /metrics, /healthz and /readyz; empty: none, and only this machine is answered."`
-	PProf bool   `env:"ADMIN_PPROF" envDefault:"false" doc:"Serve Go profiles under /debug/pprof on ADMIN_ADDR."`
+	Addr string `env:"ADMIN_ADDR" envDefault:":9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
+	Tokens
+	PProf bool `env:"ADMIN_PPROF" envDefault:"false" doc:"Serve Go profiles under /debug/pprof on ADMIN_ADDR."`
 }
 
 // Validate names every fault.
 func (s AdminSettings) Validate() error {
-	return errors.Join(CheckAddr("ADMIN_ADDR", s.Addr), CheckToken("ADMIN_TOKEN", s.Token))
+	return errors.Join(CheckAddr("ADMIN_ADDR", s.Addr), s.Tokens.Validate())
 }
 
 // AdminConfig is the configuration of NewAdmin.
@@ -45,7 +45,8 @@ type AdminConfig struct {
 	Registry *prometheus.Registry            // nil: an empty one
 	Ready    func(ctx context.Context) error // nil: ready while the process lives
 	Still    func() time.Duration            // the time for which the program's work stands still; nil: it never does
-	Token    Secret                          // that requests must carry; "": none
+	Tokens   Tokens                          // of which requests must carry one
+	Metrics  prometheus.Registerer           // takes the metrics of the server itself; nil: Registry
 	PProf    bool
 	Log      *slog.Logger // nil: no log
 	LogLevel *LogLevel    // of Log; nil: it cannot be changed
@@ -54,6 +55,9 @@ type AdminConfig struct {
 func (c AdminConfig) withDefaults() AdminConfig {
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()
+	}
+	if c.Metrics == nil {
+		c.Metrics = c.Registry
 	}
 	if c.Still == nil {
 		c.Still = func() time.Duration { return 0 }
@@ -74,9 +78,10 @@ func (c AdminConfig) withDefaults() AdminConfig {
 // is answered there. It has 256 connections at most, so that whoever reaches it takes no
 // files from the program.
 type Admin struct {
-	cfg  AdminConfig
-	open *http.ServeMux // the pages that are open, and before all others the guard
-	mux  *http.ServeMux // the others
+	cfg   AdminConfig
+	open  *http.ServeMux // the pages that are open, and before all others the guard
+	guard *Guard
+	mux   *http.ServeMux // the others
 }
 
 // NewAdmin returns an Admin that does not serve yet.
@@ -84,18 +89,17 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	cfg = cfg.withDefaults()
 	a := &Admin{cfg: cfg, open: http.NewServeMux(), mux: http.NewServeMux()}
 	host, _, _ := net.SplitHostPort(cfg.Addr) // "" of one that Listen refuses
-	guarded := Guard(a.mux, cfg.Token, host)
-	if cfg.Token == "" {
-		guarded = local(guarded)
-	}
-	a.open.Handle("/", guarded)
+	a.guard = NewGuard(a.mux, GuardConfig{
+		Tokens: cfg.Tokens, Hosts: []string{host}, LocalOnly: cfg.Tokens.Admin == "", Log: cfg.Log, Registerer: cfg.Metrics,
+	})
+	a.open.Handle("/", a.guard)
 	a.open.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{
 		Registry: cfg.Registry, EnableOpenMetrics: true, // which alone has exemplars, beside protobuf
 	}))
 	a.open.HandleFunc("GET /healthz", a.healthz)
 	a.open.HandleFunc("GET /readyz", a.readyz)
 	if cfg.LogLevel != nil {
-		level := cfg.LogLevel.handler(cfg.Log)
+		level := cfg.LogLevel.handler()
 		a.Handle("GET /loglevel", level)
 		a.Handle("PUT /loglevel", level)
 	}
@@ -121,6 +125,7 @@ func (a *Admin) Addr() string { return a.cfg.Listener.Addr().String() }
 
 // Run serves until ctx ends.
 func (a *Admin) Run(ctx context.Context) error {
+	defer a.guard.Flush()
 	a.cfg.Log.InfoContext(ctx, "admin server listens", "addr", a.Addr())
 	srv := NewHTTPServer(a.open, a.cfg.Log)
 	srv.IdleTimeout = adminIdle
@@ -162,9 +167,13 @@ func plain(w http.ResponseWriter, code int, text string) {
 // beginAnswer writes the head of an answer that no browser keeps, or reads as anything
 // else than contentType.
 func beginAnswer(w http.ResponseWriter, code int, contentType string) {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
+	w.Header().Set("Content-Type", contentType)
+	private(w.Header())
+	w.WriteHeader(code)
+}
+
+// private has browsers neither keep an answer nor guess its type.
+func private(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
 }

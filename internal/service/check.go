@@ -78,13 +78,20 @@ func CheckSet(name string, s Secret) error {
 	return nil
 }
 
-// CheckToken wants a secret that can stand in a header, or none.
+// minToken is the shortest token: 16 random letters and digits cannot be guessed by those
+// who may try for years.
+const minToken = 16
+
+// CheckToken wants a secret of 16 characters at least that can stand in a header, or none.
 func CheckToken(name string, s Secret) error {
 	if s == "" {
 		return nil
 	}
 	if strings.ContainsFunc(s.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return Faultf(name, "must be of ASCII characters without white space")
+	}
+	if len(s) < minToken {
+		return Faultf(name, "must have %d characters at least, such as those of: openssl rand -hex 16", minToken)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"chatclub/internal/audit"
 )
 
 const (
@@ -39,7 +41,7 @@ func FileShare(most int) int {
 // nobody out. A connection whose request had the token is spared, as long as there are
 // others.
 func Bound(srv *http.Server, l net.Listener, most int, log *slog.Logger) net.Listener {
-	d := &door{Listener: l, most: most, log: log, from: make(map[string]int)}
+	d := &door{Listener: l, most: most, log: log, from: make(map[string]int), closed: audit.Seldom{Every: complainEvery}}
 	srv.ConnState = func(c net.Conn, _ http.ConnState) { d.touch(c) }
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, visitorKey{}, c)
@@ -65,11 +67,11 @@ type door struct {
 	most int
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	in     list.List      // of *visitor; first the one that did nothing for the longest time
-	from   map[string]int // how many there are by their address
-	closed int            // to make room, since the last complaint
-	told   time.Time      // of the last complaint
+	closed audit.Seldom // to make room
+
+	mu   sync.Mutex
+	in   list.List      // of *visitor; first the one that did nothing for the longest time
+	from map[string]int // how many there are by their address
 }
 
 // visitor is a connection.
@@ -141,15 +143,7 @@ func (d *door) touch(c net.Conn) {
 
 // complain logs once a minute how many connections were closed to make room.
 func (d *door) complain() {
-	d.mu.Lock()
-	d.closed++
-	n, now := d.closed, time.Now()
-	tell := now.Sub(d.told) >= complainEvery
-	if tell {
-		d.closed, d.told = 0, now
-	}
-	d.mu.Unlock()
-	if tell {
+	if n, tell := d.closed.Add(time.Now()); tell {
 		d.log.Warn("server is full; the idlest connections are closed for new ones", "addr", d.Addr().String(), "most", d.most, "closed", n)
 	}
 }

@@ -28,8 +28,8 @@ func TestGuard(t *testing.T) {
 		return w.Code
 	}
 	admin := func(token Secret) *Admin {
-		a := NewAdmin(AdminConfig{Addr: "admin.example.com:9090", Registry: NewRegistry(), Token: token})
-		a.Handle("/change", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+		a := NewAdmin(AdminConfig{Addr: "admin.example.com:9090", Registry: NewRegistry(), Tokens: Tokens{Admin: token}})
+		a.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 		return a
 	}
 	open, closed := admin(""), admin(token)
@@ -61,6 +61,11 @@ func TestGuard(t *testing.T) {
 		{"text", "POST", here, `{}`, []string{"Content-Type", "text/plain"}, 415},
 		{"a body of no type", "POST", here, `{}`, nil, 415},
 		{"two types", "POST", here, `{}`, []string{"Content-Type", "text/plain, application/json"}, 415},
+		{"a picture in a page of another site", "GET", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, 403},
+		{"a link of another site", "GET", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 403},
+		{"a link of another site to the page", "GET", "http://127.0.0.1:9090/", "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 204},
+		{"a frame in a page of another site", "GET", "http://127.0.0.1:9090/", "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
+		{"an address that is typed", "GET", here, "", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, 204},
 		{"rebinding", "GET", foreign, "", []string{"Sec-Fetch-Site", "same-origin"}, 403},
 		{"rebinding with JSON", "POST", "http://evil.example:9090/change", `{}`, []string{"Content-Type", asJSON, "Origin", "http://evil.example:9090", "Sec-Fetch-Site", "same-origin"}, 403},
 		{"a name that looks like ours", "GET", "http://127.0.0.1.evil.example/change", "", nil, 403},
@@ -74,11 +79,6 @@ func TestGuard(t *testing.T) {
 		}
 		if got := send(closed, row.method, row.url, row.body, append(row.header, "Authorization", "Bearer "+token)...); row.want == 204 && got != 204 {
 			t.Errorf("%s with the token = %d, want 204", row.name, got)
-		}
-	}
-	for _, wrong := range []string{"", "Bearer", "Bearer ", "Bearer sesam", "Bearer sesame2", "Basic sesame", "sesame"} {
-		if got := send(closed, "GET", here, "", "Authorization", wrong); got != 401 {
-			t.Errorf("GET with Authorization %q = %d, want 401", wrong, got)
 		}
 	}
 	if got := send(closed, "GET", "http://core.example.org/change", "", "Authorization", "bearer "+token); got != 204 {
@@ -96,8 +96,8 @@ func TestGuard(t *testing.T) {
 
 func TestCheckToken(t *testing.T) {
 	t.Parallel()
-	for token, ok := range map[Secret]bool{"": true, "sesame": true, " sesame": false, "ses\name": false, "sésame": false} {
-		if err := CheckToken("ADMIN_TOKEN", token); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "same") {
+	for token, ok := range map[Secret]bool{"": true, "open-sesame-open": true, "open-sesame-ope": false, " open-sesame-open": false, "open-ses\name-open": false, "open-sésame-open": false} {
+		if err := CheckToken("ADMIN_TOKEN", token); (err == nil) != ok || err != nil && strings.Contains(err.Error(), token.Reveal()) {
 			t.Errorf("CheckToken(%q) = %v, want ok %v and no token", token.Reveal(), err, ok)
 		}
 	}
@@ -123,7 +123,7 @@ func TestOtherMachines(t *testing.T) {
 		{"10.0.0.7:4000", "/readyz", "", 200},
 		{"10.0.0.7:4000", "/change", "sesame", 204},
 	} {
-		a := NewAdmin(AdminConfig{Registry: NewRegistry(), Token: row.token})
+		a := NewAdmin(AdminConfig{Registry: NewRegistry(), Tokens: Tokens{Admin: row.token}})
 		a.Handle("/change", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:9090"+row.path, http.NoBody)
 		r.RemoteAddr = row.from

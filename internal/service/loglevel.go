@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"chatclub/internal/audit"
 )
 
 const (
@@ -73,7 +75,7 @@ func (l *LogLevel) state() levelState {
 
 // handler serves GET, which tells the level, and PUT, which changes it and tells it
 // then: {"level":"debug","for":"10m"}, of which "for" may be missing.
-func (l *LogLevel) handler(log *slog.Logger) http.Handler {
+func (l *LogLevel) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			level, hold, err := parseLevel(http.MaxBytesReader(w, r.Body, maxLevelBody))
@@ -81,7 +83,7 @@ func (l *LogLevel) handler(log *slog.Logger) http.Handler {
 				answerJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 				return
 			}
-			log.InfoContext(r.Context(), "log level changes", "from", l.Level(), "to", level, "for", hold)
+			audit.Note(r.Context(), slog.Any("log_level", level), slog.Duration("for", hold))
 			l.Set(level, hold)
 		}
 		answerJSON(w, http.StatusOK, l.state())

@@ -70,8 +70,8 @@ func TestLogLevel(t *testing.T) {
 		logs("iwe")
 		out.Reset()
 		check("PUT", `{"level":"ERROR"}`, 200, `{"level":"error"}`)
-		if !strings.Contains(out.String(), `msg="log level changes" from=INFO to=ERROR`) {
-			t.Errorf("log = %q, want a line about the change", out.String())
+		if !strings.Contains(out.String(), `msg="operator's request" method=PUT path=/loglevel who=nobody`) || !strings.Contains(out.String(), `status=200 log_level=ERROR`) {
+			t.Errorf("log = %q, want a line about the change, though its level hides what follows", out.String())
 		}
 		logs("e")
 		for body, want := range map[string]string{
@@ -104,7 +104,7 @@ func TestLogLevel(t *testing.T) {
 func TestLogLevelIsGuarded(t *testing.T) {
 	t.Parallel()
 	log, level := NewLogger(LogSettings{}, new(bytes.Buffer))
-	a := NewAdmin(AdminConfig{Log: log, LogLevel: level, Token: "sesame"})
+	a := NewAdmin(AdminConfig{Log: log, LogLevel: level, Tokens: Tokens{Admin: "sesame"}})
 	const body = `{"level":"debug"}`
 	for _, row := range []struct {
 		want   int

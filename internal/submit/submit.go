@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
+	"chatclub/internal/audit"
 	"chatclub/internal/message"
 	"chatclub/internal/metric"
 	"chatclub/internal/queue"
@@ -169,6 +170,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 		h.memory.Release(size - kept)
 		size = kept
 	}
+	audit.Note(r.Context(), slog.Int("messages", len(list)))
 	ids = make([]string, len(list))
 	on := make(map[int]bool)
 	for i, o := range list {

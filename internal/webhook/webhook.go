@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/audit"
 	"chatclub/internal/queue"
 	"chatclub/internal/tracing"
 )
@@ -114,7 +115,10 @@ func New(cfg Config) (*Handler, error) {
 		verifyToken: sha256.Sum256([]byte(cfg.VerifyToken)),
 		readers:     readers,
 		slots:       slots,
-		refused:     map[string]*refusals{http.MethodGet: {setting: "VERIFY_TOKEN"}, http.MethodPost: {setting: "APP_SECRET"}},
+		refused: map[string]*refusals{
+			http.MethodGet:  {setting: "VERIFY_TOKEN", seldom: audit.Seldom{Every: tellEvery}},
+			http.MethodPost: {setting: "APP_SECRET", seldom: audit.Seldom{Every: tellEvery}},
+		},
 	}, nil
 }
 
