@@ -1,10 +1,10 @@
 // An echo bot with Node.js alone: Messenger posts to it, and a dispatcher's POST /messages sends.
 //
-// APP_SECRET=… VERIFY_TOKEN=… PORT=8081 MESSAGES_URL=http://127.0.0.1:9090/messages ADMIN_TOKEN=… node bot.mjs
+// APP_SECRET=… VERIFY_TOKEN=… PORT=8081 MESSAGES_URL=http://127.0.0.1:9090/messages MESSAGES_TOKEN=… node bot.mjs
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { createServer } from 'node:http'
 
-const { APP_SECRET, VERIFY_TOKEN, PORT, MESSAGES_URL, ADMIN_TOKEN } = process.env
+const { APP_SECRET, VERIFY_TOKEN, PORT, MESSAGES_URL, MESSAGES_TOKEN } = process.env
 
 function* answers(body) {
   for (const entry of body.entry)
@@ -22,7 +22,7 @@ function signed(raw, header = '') {
 async function send(batch) { // returns false where Messenger is to post the events again
   const { status } = await fetch(MESSAGES_URL, {
     method: 'POST', body: JSON.stringify(batch), signal: AbortSignal.timeout(4000),
-    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${ADMIN_TOKEN ?? ''}` },
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${MESSAGES_TOKEN ?? ''}` },
   }).catch(() => ({})) // no answer
   if (status !== 400 || batch.length === 1) return status === 202 || status === 400 // 400: it would be wrong again
   let all = true

@@ -1,12 +1,12 @@
 """An echo bot with Python alone: Messenger posts to it, and a dispatcher's POST /messages sends.
 
-APP_SECRET=… VERIFY_TOKEN=… PORT=8081 MESSAGES_URL=http://127.0.0.1:9090/messages ADMIN_TOKEN=… python3 bot.py
+APP_SECRET=… VERIFY_TOKEN=… PORT=8081 MESSAGES_URL=http://127.0.0.1:9090/messages MESSAGES_TOKEN=… python3 bot.py
 """
 import hashlib, hmac, json, os, urllib.error, urllib.parse, urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SECRET = os.environ["APP_SECRET"].encode()
-HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ.get("ADMIN_TOKEN", "")}
+HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ.get("MESSAGES_TOKEN", "")}
 
 def answers(body):
     for entry in body["entry"]:

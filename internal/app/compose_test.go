@@ -78,7 +78,7 @@ func expand(value string) string {
 		if m := variable.FindStringSubmatch(s); m[2] == ":-" {
 			return m[3]
 		}
-		return "given"
+		return "given-for-this-test"
 	})
 }
 

@@ -23,13 +23,16 @@ import (
 	"chatclub/tools/program"
 )
 
-const adminToken = "a-token-of-operators"
+const (
+	adminToken    = "a-token-of-operators"
+	messagesToken = "a-token-of-a-bot"
+)
 
 // own starts the platform without users, and a dispatcher: all that a bot with a webhook
 // of its own needs.
 func own(t *testing.T) *deployment {
 	t.Helper()
-	d := platform(t, plan{more: map[string]string{"ADMIN_TOKEN": adminToken}}, map[string]string{"PAGES": "3"})
+	d := platform(t, plan{more: map[string]string{"ADMIN_TOKEN": adminToken, "MESSAGES_TOKEN": messagesToken}}, map[string]string{"PAGES": "3"})
 	d.startDispatcher(t).ready(t)
 	return d
 }
@@ -128,7 +131,7 @@ func TestOwnBot(t *testing.T) {
 			hook := "http://" + freeAddr(t)
 			environ := []string{
 				"APP_SECRET=" + secret, "VERIFY_TOKEN=verify", "PORT=" + hook[strings.LastIndex(hook, ":")+1:],
-				"MESSAGES_URL=http://" + d.dispatchers[0].admin + "/messages", "ADMIN_TOKEN=" + adminToken,
+				"MESSAGES_URL=http://" + d.dispatchers[0].admin + "/messages", "MESSAGES_TOKEN=" + messagesToken,
 				"AMQP_URL=" + d.amqpURL, "QUEUE_PREFIX=" + d.prefix, "PARTITIONS=" + strconv.Itoa(partitions),
 			}
 			twice := true
@@ -210,7 +213,7 @@ func ownMessages(t *testing.T, d *deployment) {
 		{"id":"b","page":%[1]q,"to":"7","payload":{"attachment":{"type":"template","payload":{"template_type":"generic","elements":[{"title":"x"}]}}}},
 		{"id":"c","page":%[1]q,"to":"7","text":"hi","messaging_type":"MESSAGE_TAG","tag":"HUMAN_AGENT","notification_type":"NO_PUSH"},
 		{"id":"d","page":%[1]q,"to":"7","sender_action":"typing_on"}]`, page)
-	if code, err := postJSON("http://"+d.dispatchers[0].admin+"/messages", list, map[string]string{"Authorization": "Bearer " + adminToken}); err != nil || code != http.StatusAccepted {
+	if code, err := postJSON("http://"+d.dispatchers[0].admin+"/messages", list, map[string]string{"Authorization": "Bearer " + messagesToken}); err != nil || code != http.StatusAccepted {
 		t.Fatalf("POST /messages = %d, %v, want 202", code, err)
 	}
 	program.Eventually(t, "all is sent, and nothing rejected", func() error {
