@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"chatclub/internal/plaintext"
 )
@@ -35,6 +36,11 @@ var epoch = time.Date(2010, time.January, 1, 0, 0, 0, 0, time.UTC)
 // attachmentTypes are those that the Send API fetches from an address.
 var attachmentTypes = []string{"audio", "file", "image", "video"}
 
+// IsReplaced reports whether a text is no UTF-8, or has the character U+FFFD, which JSON's
+// decoder and encoder put in the place of what is none. Two ids that differ there would
+// become one.
+func IsReplaced(s string) bool { return strings.ContainsRune(s, utf8.RuneError) }
+
 func isBlank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
 // Check returns an error that names every field of a decoded message with a value that
@@ -46,12 +52,12 @@ func (o *Outbound) Check(now time.Time) error {
 		faults = append(faults, &FieldError{field, fmt.Sprintf(format, args...)})
 	}
 	for _, f := range []struct{ name, value string }{{"page", o.Page}, {"to", o.To}} {
-		if len(f.value) > MaxUserID || strings.ContainsFunc(f.value, isBlank) {
-			wrong(f.name, "must have at most %d bytes, and no white space", MaxUserID)
+		if len(f.value) > MaxUserID || strings.ContainsFunc(f.value, isBlank) || IsReplaced(f.value) {
+			wrong(f.name, "must have at most %d bytes of UTF-8, and no white space or U+FFFD", MaxUserID)
 		}
 	}
-	if len(o.ID) > MaxID || strings.ContainsFunc(o.ID, isBlank) {
-		wrong("id", "must have at most %d bytes, and no white space", MaxID)
+	if len(o.ID) > MaxID || strings.ContainsFunc(o.ID, isBlank) || IsReplaced(o.ID) {
+		wrong("id", "must have at most %d bytes of UTF-8, and no white space or U+FFFD", MaxID)
 	}
 	if now.After(epoch) {
 		switch at := time.UnixMilli(o.Time); {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
+	"chatclub/internal/message"
 	"chatclub/internal/rooms"
 )
 
@@ -94,11 +94,11 @@ func checkIDs(r *http.Request) error {
 	return nil
 }
 
-// checkText refuses a text of more than most bytes, with control characters, or
-// that is not UTF-8.
+// checkText refuses an id of more than most bytes, with control characters, that is not
+// UTF-8, or in which a character was replaced because it was not.
 func checkText(field, text string, most int) error {
-	if len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-		return badField(field, "must have at most %d bytes of UTF-8 without control characters", most)
+	if len(text) > most || message.IsReplaced(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return badField(field, "must have at most %d bytes of UTF-8 without control characters or U+FFFD", most)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (o Order) Validate() error {
 	if o.Kind != Pause && o.Kind != Resume && o.Kind != Limit {
 		wrong("kind", "%.40q is unknown", string(o.Kind))
 	}
-	if o.Page == "" || !isPrintable(o.Page, maxPage) {
+	if o.Page == "" || !isPrintable(o.Page, maxPage) || message.IsReplaced(o.Page) {
 		wrong("page", "must have 1 to %d bytes that can be printed", maxPage)
 	}
 	if !isPrintable(o.Reason, maxReason) {

@@ -102,6 +102,7 @@ func TestValidate(t *testing.T) {
 		{Order{Kind: "stop", Page: "1"}, "kind"},
 		{Order{Kind: Resume}, "page"},
 		{Order{Kind: Resume, Page: "a\x00b"}, "page"},
+		{Order{Kind: Resume, Page: "a\ufffd"}, "page"},
 		{order(Pause, 1, func(o *Order) { o.Reason = strings.Repeat("x", 501) }), "reason"},
 	} {
 		err := row.order.Validate()

@@ -64,6 +64,8 @@ func readOne(raw []byte, key string, now time.Time, knows func(page string) bool
 		err = o.Check(now)
 	}
 	switch {
+	case message.IsReplaced(key):
+		return o, wrong("Idempotency-Key", "must be UTF-8 without U+FFFD: another key could become the same")
 	case err != nil:
 		return o, refused(err)
 	case key != "" && o.ID != key:

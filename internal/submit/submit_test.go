@@ -218,6 +218,15 @@ func TestPageThatNobodyKnows(t *testing.T) {
 	}
 }
 
+// TestIDOfAnyLanguage: an id may have any letters, and a text may be no UTF-8.
+func TestIDOfAnyLanguage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	if a := r.post("{\"id\":\"grüße-😀\",\"page\":\"1\",\"to\":\"7\",\"text\":\"\xe9\"}", ""); a.code != 202 || len(a.IDs) != 1 || a.IDs[0] != "grüße-😀" {
+		t.Errorf("POST = %+v, want 202 and the id", a)
+	}
+}
+
 // A wrong field is named, and nothing of the request is published.
 func TestWrongFieldIsNamed(t *testing.T) {
 	t.Parallel()
@@ -252,6 +261,20 @@ func TestWrongFieldIsNamed(t *testing.T) {
 	for _, body := range []string{`{"id":"x","page":"1","to":"7","text":"hi"}`, `[{"page":"1","to":"7","text":"hi"}]`} {
 		if a := r.post(body, "key"); a.code != 400 || a.Field != "Idempotency-Key" {
 			t.Errorf("POST %s with a key = %+v, want 400 and field Idempotency-Key", body, a)
+		}
+	}
+	// An id is never made another one: two of them would become one, and one message be lost.
+	for body, field := range map[string]string{
+		"{\"id\":\"order-\xe9\",\"page\":\"1\",\"to\":\"7\",\"text\":\"hi\"}": "id", `{"id":"\ud800","page":"1","to":"7","text":"hi"}`: "id",
+		"{\"page\":\"1\xe9\",\"to\":\"7\",\"text\":\"hi\"}": "page", "{\"page\":\"1\",\"to\":\"7\ufffd\",\"text\":\"hi\"}": "to",
+	} {
+		if a := r.post(body, ""); a.code != 400 || a.Field != field {
+			t.Errorf("POST %q = %+v, want 400 and field %s", body, a, field)
+		}
+	}
+	for _, key := range []string{"order-\xe9", "order-\xe8", "order-\ufffd"} { // as Latin-1 in a header
+		if a := r.post(`{"page":"1","to":"7","text":"hi"}`, key); a.code != 400 || a.Field != "Idempotency-Key" {
+			t.Errorf("POST with the key %q = %+v, want 400 and field Idempotency-Key", key, a)
 		}
 	}
 	if a := r.post(strings.Repeat(" ", maxBody+1), ""); a.code != 413 {

@@ -24,19 +24,20 @@ const (
 	memoryEach = 1 << 20
 )
 
-// readSigned returns the body of a request and accepted, if Messenger signed it.
+// readSigned returns the body of a request, its signature and accepted, if Messenger signed it.
 // Otherwise the result says what is wrong. The caller calls release when nothing
 // is kept of the body any more. Until then the request has a slot.
 //
 // Verifying the signature takes the whole body, and until then any client may
 // have sent it. So reading a body takes no slot, and memory only for the bytes
 // that have arrived.
-func (h *Handler) readSigned(w http.ResponseWriter, r *http.Request) (body []byte, release func(), res result) {
+func (h *Handler) readSigned(w http.ResponseWriter, r *http.Request) (body []byte, claimed signature, release func(), res result) {
 	claimed, ok := parseSignature(r.Header.Get(SignatureHeader))
 	if !ok {
-		return nil, func() {}, forbidden
+		return nil, claimed, func() {}, forbidden
 	}
-	return h.readVerified(w, r, MaxBody, func(body []byte) bool { return claimed.verifies(body, h.cfg.AppSecret) })
+	body, release, res = h.readVerified(w, r, MaxBody, func(body []byte) bool { return claimed.verifies(body, h.cfg.AppSecret) })
+	return body, claimed, release, res
 }
 
 // readVerified is readSigned for any signature, which verifies checks, and for a

@@ -254,7 +254,7 @@ func (p *Parts) add(e message.Event) bool {
 // valid reports whether e meets message.DecodeEvent's rules and the bounds of
 // ids, for the kinds that this package makes.
 func valid(e message.Event) bool {
-	if e.ID == "" || len(e.User) > message.MaxUserID {
+	if e.ID == "" || len(e.User) > message.MaxUserID || message.IsReplaced(e.ID) || message.IsReplaced(e.User) {
 		return false
 	}
 	return e.User != "" || e.Kind == message.KindPolicy || e.Kind == message.KindOther

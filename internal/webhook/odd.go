@@ -12,7 +12,8 @@ import (
 // field of another type counts as absent, so that it does not cost the whole event:
 // see message.Lenient, too.
 
-// word is a text without NUL, or a whole number as it is written.
+// word is a text without NUL, or a whole number as it is written. It may be an id: so NUL
+// becomes U+FFFD, with which no id is taken, and is not left out.
 type word string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -22,7 +23,7 @@ func (w *word) UnmarshalJSON(b []byte) error {
 	case strings.Trim(string(b), "0123456789") == "":
 		*w = word(b)
 	case json.Unmarshal(b, &s) == nil:
-		*w = word(clean(s))
+		*w = word(strings.ReplaceAll(s, "\x00", "\ufffd"))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net/http"
 
@@ -21,18 +22,26 @@ const (
 // post answers one request with events.
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
 	begun := h.cfg.Now()
-	body, release, res := h.readSigned(w, r)
+	body, signed, release, res := h.readSigned(w, r)
 	defer release()
 	if res != accepted {
 		return answer{result: res}
 	}
+	if h.taken.has(signed, begun) {
+		return answer{result: repeated}
+	}
 	parts, err := Split(body, h.cfg.Now(), h.cfg.All)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrObject):
 		return answer{result: notFound}
+	case err != nil:
+		return answer{result: badRequest}
 	}
 	ctx, span := h.cfg.Tracer.Request(r.Context(), "/webhook", begun)
 	defer span.End()
-	res = h.enqueue(ctx, parts)
+	if res = h.enqueue(ctx, parts); res == accepted {
+		h.taken.add(signed, h.cfg.Now())
+	}
 	if span.Status(outcomes[res].status); res != accepted {
 		span.Fail(outcomes[res].label)
 	}

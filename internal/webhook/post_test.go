@@ -2,7 +2,9 @@ package webhook
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -49,9 +51,11 @@ func TestSlowBroker(t *testing.T) {
 func TestBrokerFailureIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
+	n := 0
 	post := func(want int) {
 		t.Helper()
-		if w := f.postSigned(oneText); w.Code != want {
+		n++
+		if w := f.postSigned(strings.Replace(oneText, "m_1", fmt.Sprint("m_", n), 1)); w.Code != want {
 			t.Errorf("POST = %d, want %d", w.Code, want)
 		}
 	}
@@ -68,6 +72,63 @@ func TestBrokerFailureIsLoggedOnce(t *testing.T) {
 	}
 	if strings.Contains(log, "geheim") {
 		t.Errorf("a message's text was logged:\n%s", log)
+	}
+}
+
+// TestRepeated: a body is taken once an hour. One whose events were not confirmed, or not in
+// time, is taken when it comes again, and so is another one beside it.
+func TestRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, nil)
+		post := func(body string, want, wantPublished int) {
+			t.Helper()
+			if w := f.postSigned(body); w.Code != want || len(f.published.inbound()) != wantPublished {
+				t.Errorf("POST = %d with %d events, want %d with %d", w.Code, len(f.published.inbound()), want, wantPublished)
+			}
+		}
+		f.published.setErr(errors.New("inbound: unroutable"))
+		post(oneText, 503, 0)
+		post(oneText, 503, 0)
+		f.published.setErr(nil)
+		post(oneText, 200, 1)
+		post(oneText, 200, 1)
+		post(oneText+" ", 200, 2) // another body
+		time.Sleep(time.Hour - time.Second)
+		post(oneText, 200, 2)
+		time.Sleep(2 * time.Hour)
+		post(oneText, 200, 3)
+		if w := f.do(http.MethodPost, "/webhook", strings.NewReader(oneText), SignatureHeader, sign256([]byte("another"))); w.Code != 403 {
+			t.Errorf("POST of a known body with a wrong signature = %d, want 403", w.Code)
+		}
+	})
+}
+
+// TestTakenIsBounded: the memory of bodies is bounded, and keeps the latest.
+func TestTakenIsBounded(t *testing.T) {
+	t.Parallel()
+	var all taken
+	now := time.Unix(1e9, 0)
+	name := func(i int) (s signature) {
+		binary.BigEndian.PutUint64(s[:], uint64(i)) //nolint:gosec // small
+		return s
+	}
+	const bodies = 3*maxTaken + 10
+	for i := range bodies {
+		all.add(name(i), now)
+		if len(all.latest)+len(all.old) > 2*maxTaken {
+			t.Fatalf("%d bodies are remembered, want %d at most", len(all.latest)+len(all.old), 2*maxTaken)
+		}
+	}
+	if all.has(name(0), now) || !all.has(name(bodies-maxTaken), now) || !all.has(name(bodies-1), now) {
+		t.Error("the oldest body is remembered, or the latest ones are not")
+	}
+	if later := now.Add(2 * takenFor); all.has(name(bodies-1), later) {
+		t.Error("a body is remembered for two hours")
+	}
+	all.add(name(1), now.Add(time.Hour))
+	if all.has(name(2), now) || len(all.old) > 0 {
+		t.Error("after the clock was set back more is remembered than what came since")
 	}
 }
 

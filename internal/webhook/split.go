@@ -18,6 +18,11 @@ import (
 // account of Instagram.
 var ErrObject = errors.New("object is neither page nor instagram")
 
+// ErrBody says that a body is none of Messenger's, although the app's secret signs it: not
+// an object of JSON, or one that is about nothing. The secret also signs the signed_request
+// of every user of a Facebook Login, which is base64.
+var ErrBody = errors.New("body is not of Messenger")
+
 // platformOf returns the platform of a body's object, and whether webhook takes it.
 func platformOf(object string) (message.Platform, bool) {
 	switch object {
@@ -78,16 +83,21 @@ type Parts struct {
 // stop the rest. It is returned in a body of its own, byte for byte, which a version
 // that can decode it may Split. An event without a time that can be right
 // gets its entry's, or else now. With all there is an event of KindOther for each item of
-// another kind, and each event has its Raw. The only error is ErrObject.
+// another kind, and each event has its Raw. The only errors are ErrObject and ErrBody.
 func Split(raw []byte, now time.Time, all bool) (Parts, error) {
 	p := Parts{Skipped: make(map[Skip]int), all: all}
 	var body struct {
 		Object string          `json:"object"`
 		Entry  json.RawMessage `json:"entry"`
 	}
-	if !decode(raw, &body) || body.Object == "" {
+	switch begins := bytes.TrimLeft(raw, " \t\r\n"); {
+	case len(begins) == 0 || begins[0] != '{':
+		return p, ErrBody
+	case !decode(raw, &body):
 		p.Bad = [][]byte{raw}
 		return p, nil
+	case body.Object == "":
+		return p, ErrBody
 	}
 	platform, ok := platformOf(body.Object)
 	if !ok {
@@ -131,7 +141,7 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	}
 	page := string(e.ID)
 	messaging, ok := elements(e.Messaging)
-	if !ok || page == "" || len(page) > message.MaxUserID || p.updates+len(messaging) > maxUpdates {
+	if !ok || page == "" || len(page) > message.MaxUserID || message.IsReplaced(page) || p.updates+len(messaging) > maxUpdates {
 		return false
 	}
 	p.updates += len(messaging)

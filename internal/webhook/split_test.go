@@ -40,7 +40,7 @@ func TestFixtures(t *testing.T) {
 		want[string(row[1])] = n
 	}
 	bad := map[string]struct{ code, dead int }{
-		"bad-truncated": {200, 1}, "bad-not-json": {200, 1}, "bad-types": {200, 1}, "bad-object": {404, 0},
+		"bad-truncated": {200, 1}, "bad-not-json": {400, 0}, "bad-types": {200, 1}, "bad-object": {404, 0},
 	}
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) != len(want)+len(bad) || len(want) != 13 {
@@ -144,9 +144,6 @@ func TestSplit(t *testing.T) {
 		{"no entries", `{"object":"page","entry":[]}`, nil, nil, nil},
 		{"entry missing", `{"object":"page"}`, nil, nil, []string{`{"object":"page"}`}},
 		{"entry null", `{"object":"page","entry":null}`, nil, nil, []string{`{"object":"page","entry":null}`}},
-		{"null", `null`, nil, nil, []string{`null`}},
-		{"empty", ``, nil, nil, []string{``}},
-		{"object missing", `{"entry":[]}`, nil, nil, []string{`{"entry":[]}`}},
 		{"two values", `{"object":"page","entry":[]}{}`, nil, nil, []string{`{"object":"page","entry":[]}{}`}},
 		{"entry a string", `{"object":"page","entry":["x"]}`, nil, nil, []string{`{"object":"page","entry":["x"]}`}},
 		{"entry without id", `{"object":"page","entry":[{"messaging":[]}]}`, nil, nil, []string{`{"object":"page","entry":[{"messaging":[]}]}`}},
@@ -268,6 +265,38 @@ func TestSplitOtherObject(t *testing.T) {
 	for _, body := range []string{`{"object":"whatsapp_business_account","entry":[]}`, `{"object":"user","entry":{"a":1}}`} {
 		if _, err := Split([]byte(body), time.Time{}, false); !errors.Is(err, ErrObject) {
 			t.Errorf("Split(%s) = %v, want ErrObject", body, err)
+		}
+	}
+}
+
+// TestSplitOfOthers: what the app's secret signs for others is none of Messenger's, such as
+// the signed_request of a Facebook Login, or an access token.
+func TestSplitOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		"eyJhbGdvcml0aG0iOiJITUFDLVNIQTI1NiIsInVzZXJfaWQiOiIxIn0", "EAAGabc123", "", " ", "null", "[]", `"{}"`, "5", `[{"object":"page"}]`,
+		"{}", `{"entry":[]}`, `{"algorithm":"HMAC-SHA256","user_id":"1"}`, `{"object":""}`, `{"object":null,"entry":[]}`,
+	} {
+		if parts, err := Split([]byte(body), time.Time{}, true); !errors.Is(err, ErrBody) || len(parts.Bad)+len(parts.Events) > 0 {
+			t.Errorf("Split(%s) = %+v, %v, want ErrBody alone", body, parts, err)
+		}
+	}
+}
+
+// TestReplacedIDs: no two ids become one. An item whose id, or person, is not what was
+// written is kept as it is.
+func TestReplacedIDs(t *testing.T) {
+	t.Parallel()
+	item := func(user, mid string) string {
+		return onPage(`{"sender":{"id":"` + user + `"},"message":{"mid":"` + mid + `","text":"a"}}`)
+	}
+	for _, body := range []string{
+		item("2", "m\xe9"), item("2", "m\xe8"), item("2", `m\ud800`), item("2", `m\u0000`), item("2", "m\ufffd"),
+		item("2\xe9", "m"), item(`2\u0000`, "m"), strings.ReplaceAll(item("2", "m"), `"id":"1"`, `"id":"1\u0000"`),
+	} {
+		got, err := Split([]byte(body), time.UnixMilli(1763600000007), false)
+		if err != nil || len(got.Events) != 0 || len(got.Bad) != 1 {
+			t.Errorf("Split(%q) = %+v, %v, want it kept as it is", body, got, err)
 		}
 	}
 }
@@ -468,11 +497,11 @@ func cmpOr(got, value, other int64) int64 {
 	return got
 }
 
-// TestNestedTooDeep: a body of opening brackets alone is kept too.
+// TestNestedTooDeep: a body of many opening brackets is kept too.
 func TestNestedTooDeep(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
-	body := bytes.Repeat([]byte("["), 20_000)
+	body := append([]byte(`{"object":"page","entry":`), bytes.Repeat([]byte("["), 20_000)...)
 	w := f.do("POST", "/webhook", bytes.NewReader(body), SignatureHeader, sign256(body))
 	if dead := f.published.on("test.dead"); w.Code != 200 || len(dead) != 1 {
 		t.Errorf("POST = %d with %d dead letters, want 200 with one", w.Code, len(dead))

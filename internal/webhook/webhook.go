@@ -5,7 +5,10 @@
 //     events; otherwise the answer is 503, and Messenger sends it again;
 //   - no part of a body is parsed before its signature was verified, except the form
 //     around a signed request;
-//   - signed data that cannot be parsed is kept raw on the dead-letter queue;
+//   - signed data of Messenger that cannot be parsed is kept raw on the dead-letter queue.
+//     What the app's secret signs for others, such as the user of a Facebook Login, is
+//     refused;
+//   - a body that was taken is not taken again within an hour, up to 65,536 of them;
 //   - the bodies of all requests take bounded memory, and clients without the app's
 //     secret cannot keep out others by sending slowly.
 package webhook
@@ -98,6 +101,7 @@ type Handler struct {
 	degraded    atomic.Bool          // the last publish was not confirmed
 	refused     map[string]*refusals // by method
 	turns       turns
+	taken       taken
 }
 
 // New checks the configuration and registers the metrics.
@@ -169,6 +173,7 @@ type result int
 // Every result there is, each with a row in outcomes.
 const (
 	accepted result = iota
+	repeated
 	verified
 	badRequest
 	forbidden
@@ -188,6 +193,7 @@ var outcomes = [results]struct {
 	text   string
 }{
 	accepted:    {"ok", http.StatusOK, "EVENT_RECEIVED"},
+	repeated:    {"repeated", http.StatusOK, "EVENT_RECEIVED"},
 	verified:    {"verified", http.StatusOK, ""},
 	badRequest:  {"bad_request", http.StatusBadRequest, "bad request\n"},
 	forbidden:   {"forbidden", http.StatusForbidden, "forbidden\n"},
@@ -215,6 +221,7 @@ func (a answer) write(w http.ResponseWriter) {
 	// The challenge comes from outside. No browser may take it for a page.
 	head.Set("Content-Type", cmp.Or(a.contentType, "text/plain; charset=utf-8"))
 	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Cache-Control", "no-store")
 	if o.status == http.StatusServiceUnavailable {
 		head.Set("Retry-After", strconv.Itoa(retryAfter))
 	}

@@ -345,13 +345,15 @@ func TestMetrics(t *testing.T) {
 	f := setup(t, func(c *Config) { c.Now = func() time.Time { return now } })
 	f.postSigned(oneText)
 	f.postSigned(strings.Replace(oneText, `"mid"`, `"is_echo":true,"mid"`, 1))
+	f.postSigned(oneText)
 	f.postSigned(`oi`)
+	f.postSigned(`{"object":"page"}`)
 	f.postSigned(`{"object":"user","entry":[]}`)
 	f.do(http.MethodPost, "/webhook", strings.NewReader(oneText))
 	f.do(http.MethodPut, "/webhook", nil)
 	f.do(http.MethodGet, "/webhook", nil)
 	f.published.setErr(queue.ErrUnavailable)
-	f.postSigned(oneText) // not counted as an event
+	f.postSigned(strings.Replace(oneText, "m_1", "m_2", 1)) // not counted as an event
 	want := `
 # HELP chatclub_webhook_events_total Events that the broker confirmed on the inbound partitions, by kind.
 # TYPE chatclub_webhook_events_total counter
@@ -366,11 +368,12 @@ chatclub_webhook_in_flight 0
 # HELP chatclub_webhook_requests_total Requests answered, by result.
 # TYPE chatclub_webhook_requests_total counter
 chatclub_webhook_requests_total{result="bad_method"} 1
-chatclub_webhook_requests_total{result="bad_request"} 1
+chatclub_webhook_requests_total{result="bad_request"} 2
 chatclub_webhook_requests_total{result="forbidden"} 1
 chatclub_webhook_requests_total{result="not_found"} 1
 chatclub_webhook_requests_total{result="ok"} 3
 chatclub_webhook_requests_total{result="overloaded"} 0
+chatclub_webhook_requests_total{result="repeated"} 1
 chatclub_webhook_requests_total{result="too_large"} 0
 chatclub_webhook_requests_total{result="too_slow"} 0
 chatclub_webhook_requests_total{result="unavailable"} 1
