@@ -180,7 +180,7 @@ func (s *Sender) Ask(ctx context.Context, page string) Result {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what was read of it decides
 	r := Classify(resp.StatusCode, body)
 	if e, ok := errors.AsType[*apiError](r.Err); ok {
-		e.hide(token, "")
+		e.hide(token)
 	}
 	return r
 }
@@ -234,7 +234,7 @@ func (s *Sender) post(ctx context.Context, token string, o message.Outbound) Res
 		r = lost(ctx, callCtx, touched.Load(), err)
 	}
 	if e, ok := errors.AsType[*apiError](r.Err); ok {
-		e.hide(token, o.Text)
+		e.hide(token, textsOf(o)...)
 	}
 	endSpan(span, r)
 	if r.Outcome != Canceled {
