@@ -82,6 +82,13 @@ func TestTrail(t *testing.T) {
 		}
 	}
 	Note(t.Context(), slog.Int("beside", 1)) // a request without a Trail
+
+	var out bytes.Buffer
+	quiet := NewTrail(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	quiet.Serve(httptest.NewRecorder(), request(t, "POST", "/x", "10.0.0.7:1"), "T", false, answer(200))
+	if out.Len() > 0 {
+		t.Errorf("a log of warnings has %s, want nothing", &out)
+	}
 }
 
 // TestSums: requests that are many have one line a minute for each address, with the sums
