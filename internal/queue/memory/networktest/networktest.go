@@ -24,6 +24,9 @@ type Options struct {
 	// Process names the process that a queue belongs to, where several share one.
 	// nil: each is its own.
 	Process func(queue string) string
+	// Slow returns how much longer a queue takes for an operation than others do, now. nil: no
+	// queue is slow.
+	Slow func(queue string) time.Duration
 	// KeepsDead makes the broker like RabbitMQ 4.3: see memory.Options.
 	KeepsDead bool
 }
@@ -78,6 +81,7 @@ type network struct {
 	hop   time.Duration
 	perOp time.Duration // 0: no bound
 	of    func(queue string) string
+	slow  func(queue string) time.Duration
 	wake  chan struct{} // the earliest entry changed
 	quit  chan struct{}
 	ended chan struct{}
@@ -91,7 +95,7 @@ type network struct {
 
 func newNetwork(o Options) *network {
 	n := &network{
-		hop: o.Hop, of: o.Process, free: make(map[string]time.Time),
+		hop: o.Hop, of: o.Process, slow: o.Slow, free: make(map[string]time.Time),
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if o.Capacity > 0 {
@@ -125,8 +129,11 @@ func (n *network) Stop() {
 // they are done.
 func (n *network) work(queue string, operations int) time.Time {
 	now := time.Now()
-	if n.perOp == 0 {
+	if n.perOp == 0 && n.slow == nil {
 		return now
+	}
+	if n.slow != nil {
+		now = now.Add(n.slow(queue))
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,7 +150,7 @@ func (n *network) work(queue string, operations int) time.Time {
 // To implements memory.Network.
 func (n *network) To(queue string, operations int, do func()) {
 	n.Back(func() {
-		if n.perOp == 0 {
+		if n.perOp == 0 && n.slow == nil {
 			do()
 			return
 		}
