@@ -131,10 +131,15 @@ func (w *world) checkCopiesLocked(x *text) {
 		if f.times == 0 {
 			end = f.deadAt
 		}
-		if wait := end - x.answered; wait > soon && len(w.touching(x.page, x.answered-calm, x.answered+soon)) == 0 {
+		if wait := end - x.answered; wait > soon && !w.mayStandLocked(x.page, x.answered) && len(w.touching(x.page, x.answered-calm, x.answered+soon)) == 0 {
 			w.failLocked("SLOW", id, "waited %v, answered at %.3f, without a fault in the %v before", wait, x.answered.Seconds(), calm)
 		}
 	}
+}
+
+// mayStandLocked reports whether the broker may deliver a page's partition to a consumer that is gone.
+func (w *world) mayStandLocked(page string, at time.Duration) bool {
+	return w.keepsDead && hasAny(w.touching(page, 0, at), "dispKill dispCut dispSilent dispFreeze coreKill coreCut coreSilent brokerRestart")
 }
 
 // checkOrderLocked: a person gets texts in the order in which they were written, where one was posted

@@ -76,7 +76,9 @@ func kinds() []kind {
 			q, d := w.someQueue(f), time.Duration(20+f.chance*1500)*time.Millisecond
 			return w.both(func(on int) { w.slow[q] += time.Duration(on) * d })
 		}},
-		{"storeSlow", all, .5, func(w *world, _ fault) func() { return w.both(func(on int) { w.storeSlow += time.Duration(on) * time.Second }) }},
+		{"storeSlow", all, .5, func(w *world, _ fault) func() {
+			return w.both(func(on int) { w.storeSlow += time.Duration(on) * time.Second })
+		}},
 		{"storeAway", all, .5, func(w *world, _ fault) func() { return w.both(func(on int) { w.storeAway += on }) }},
 		{"apiSilent", all, 1, platform(func(f *fakeapi.Faults, _, on float64) { f.Timeout = on })},
 		{"api500", all, 1, platform(func(f *fakeapi.Faults, chance, on float64) { f.ServerError = on * (.2 + .8*chance) })},

@@ -408,4 +408,3 @@ func (l *link) heal() {
 		}
 	}
 }
-

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"chatclub/internal/orders"
+	"chatclub/internal/queue"
 )
 
 var (
@@ -168,6 +169,7 @@ func (w *world) play(faults []fault) {
 	w.heal()
 	w.note("FAULT", "all is healed", "", "")
 	time.Sleep(calmAfter)
+	w.waitForDead()
 	if w.anyDead() {
 		time.Sleep(deadAfter - calmAfter)
 	}
@@ -178,8 +180,17 @@ func (w *world) play(faults []fault) {
 	from := len(w.texts)
 	w.round("last", true)
 	time.Sleep(time.Minute)
+	w.waitForDead()
 	w.checkRound(from)
 	w.end()
+}
+
+// waitForDead waits until RabbitMQ 4.3 has taken back what it delivers to consumers that are
+// gone.
+func (w *world) waitForDead() {
+	if w.keepsDead {
+		time.Sleep(queue.MaxHeld + time.Minute)
+	}
 }
 
 // heal has a core and a dispatcher run, and ends what does not end by itself.

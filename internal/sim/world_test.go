@@ -118,7 +118,7 @@ type world struct {
 	sub   *submit.Handler
 	log   bool // programs' logs are in the history
 
-	script  *rand.Rand // of what people do
+	script   *rand.Rand // of what people do
 	work     sync.WaitGroup
 	applying sync.Mutex
 
