@@ -9,6 +9,7 @@ LONG_TIMEOUT = 50m
 FUZZTIME = 30s
 BENCH = .
 COUNT = 6
+FOR = 10m
 PAIRS = 9
 FAULTS =
 EVIDENCE =
@@ -116,6 +117,9 @@ flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispa
 flow: ## print what the dispatchers do with a page's quota, in virtual time: minutes of processor time
 	go test -count=1 -v -run '^TestFlow$$' ./loadtest/flow -seeds 3
 
+sim: ## play the whole system in virtual time, while it fails, from new seeds (FOR, such as 1h)
+	go test -count=1 -timeout 0 -run '^TestSim$$' ./internal/sim -for $(FOR)
+
 faults: ## make a whole deployment fail, one fault after another, into loadtest/out/faults: 30 minutes (FAULTS: its flags, such as -for 6h -seed 2)
 	@$(MAKE) loadtest ARGS='faults -out out/faults $(FAULTS)'
 
@@ -137,4 +141,4 @@ check: ## what CI runs, but for compose-test and each version of the servers: ha
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test test-long peers vet lint promtool alerts schemas manifests fmt tidy fuzz bench bench-core loadtest flow-rabbit flow faults docs screenshots run quickstart check clean image demo-image compose-test release-check
+.PHONY: help build test test-long peers vet lint promtool alerts schemas manifests fmt tidy fuzz bench bench-core loadtest flow-rabbit flow sim faults docs screenshots run quickstart check clean image demo-image compose-test release-check

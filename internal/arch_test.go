@@ -106,6 +106,7 @@ func house() []row {
 		{"queue/memory/networktest", "queue queue/memory"},
 		{"queue/queuetest", ""},
 		{"queue/rabbit/rabbittest", "queue tools/private tools/wire"},
+		{"sim", ""},
 		{"rooms/roomstest", "tools/private tools/program tools/wire"},
 		{"tracing/tracingtest", "queue tracing"},
 		{"tools/private", "tools/program"},

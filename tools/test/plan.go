@@ -26,7 +26,7 @@ func drivers() []string {
 // with few that run together: under the race detector they would take most of an hour.
 func simulations() []string {
 	return []string{
-		"chatclub/internal/dispatch", "chatclub/loadtest/flow", "chatclub/internal/app", "chatclub/loadtest/trial",
+		"chatclub/internal/dispatch", "chatclub/loadtest/flow", "chatclub/internal/app", "chatclub/internal/sim", "chatclub/loadtest/trial",
 		"chatclub/loadtest/articles", "chatclub/loadtest/strategy",
 	}
 }
