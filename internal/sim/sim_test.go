@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chatclub/fakeapi"
 	"chatclub/internal/orders"
 	"chatclub/internal/queue"
 )
@@ -201,6 +202,8 @@ func (w *world) heal() {
 		}
 	}
 	for _, page := range w.pages {
+		w.ofPage(page, func(p *fakeapi.PageSettings) { p.Text = 0 })
+		w.give(orders.Order{Kind: orders.Limit, Page: page})
 		w.give(orders.Order{Kind: orders.Resume, Page: page})
 	}
 	w.work.Wait()

@@ -46,7 +46,10 @@ func newScene(seed uint64) scene {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := scene{
 		seed: seed, people: make(map[string][]string), limit: 10 + r.IntN(60), keepsDead: seed%2 == 1, lively: 1 + r.IntN(8),
-		recipient: []float64{0, 0, 0, .5}[r.IntN(4)], joins: []int{0, 1, 3}[r.IntN(3)],
+		joins: []int{0, 0, 4}[r.IntN(3)],
+	}
+	if r.IntN(4) == 0 {
+		s.recipient, s.joins = .5, 0 // a person is written more, singly
 	}
 	for i := range 2 + r.IntN(3) {
 		page := fakeapi.PageID(i)
