@@ -18,12 +18,20 @@ const (
 	doublesKinds = "dispKill dispCut dispSilent dispFreeze dispHang coreKill coreCut coreSilent brokerSilent brokerRestart apiSilent apiAmbiguous apiSlow apiReset pageHangs dispSlow hookCut hookSilent slowQueue storeSlow storeAway alarm refuses"
 	// softKinds are those that cost no order.
 	softKinds = "dispStart dispStop coreStart coreStop limit orderLimit orderPause page613"
+	// queueingKinds are those that cost order only beyond the 32 messages that wait behind one
+	// in a retry queue.
+	queueingKinds = softKinds + " apiSilent api500 page500 personFails personThrottled"
+	waitBehind    = 32
 	// lateKinds are those while which an order comes late.
-	lateKinds = "dispSilent dispCut dispFreeze brokerSilent brokerRestart alarm refuses slowQueue"
+	lateKinds = "dispSilent dispCut dispFreeze brokerSilent brokerRestart alarm refuses"
 )
 
 func hasAny(kinds []string, names string) bool {
 	return slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(strings.Fields(names), k) })
+}
+
+func hasOnly(kinds []string, names string) bool {
+	return !slices.ContainsFunc(kinds, func(k string) bool { return !slices.Contains(strings.Fields(names), k) })
 }
 
 // touching returns the kinds of the faults that a page had in a time.
@@ -97,7 +105,7 @@ func isTrue(why message.Reason, kinds []string) bool {
 func (w *world) checkPausesLocked() {
 	for _, c := range w.calls {
 		for _, x := range w.pauses {
-			if x.page != c.queue || c.at < x.from+2*time.Second || c.at > x.to-10*time.Millisecond {
+			if x.page != c.queue || c.at < x.from+5*time.Second || c.at > x.to-10*time.Millisecond {
 				continue
 			}
 			if k := w.touching(x.page, x.from-5*time.Second, c.at); !hasAny(k, lateKinds) {
@@ -157,7 +165,7 @@ func (w *world) checkOrderLocked(ids []string, texts map[string]*text) {
 		}
 		if x.ended < latest {
 			kinds := w.touching(x.page, x.posted-calm, w.fates[id].first)
-			if !slices.ContainsFunc(kinds, func(k string) bool { return !slices.Contains(strings.Fields(softKinds), k) }) {
+			if hasOnly(kinds, softKinds) || hasOnly(kinds, queueingKinds) && w.waitingLocked(ids, id) < waitBehind {
 				w.failLocked("ORDER", id, "posted %.3f, came %.3f, behind %s, which came %.3f; faults %v", x.posted.Seconds(), w.fates[id].first.Seconds(), of, w.fates[of].first.Seconds(), kinds)
 			}
 		}
@@ -165,6 +173,18 @@ func (w *world) checkOrderLocked(ids []string, texts map[string]*text) {
 			latest, of = x.begun, id
 		}
 	}
+}
+
+// waitingLocked returns how many of a person's texts had been published before this one, and not
+// arrived then.
+func (w *world) waitingLocked(ids []string, id string) (n int) {
+	at := w.fates[id].published
+	for _, o := range ids {
+		if f := w.fates[o]; f.published < at && f.first > at {
+			n++
+		}
+	}
+	return n
 }
 
 // checkRound: the texts from a place on have come to everybody.
@@ -209,6 +229,26 @@ func (w *world) checkExplained() {
 			}
 		}
 	}
+}
+
+// isDrained reports whether each message has arrived or is dead, and no queue has any.
+func (w *world) isDrained() bool {
+	for _, name := range w.base.Queues() {
+		if name == w.top.Dead() || name == w.top.Orders() {
+			continue
+		}
+		if info, err := w.base.Inspect(context.Background(), name); err != nil || info.Ready > 0 {
+			return false
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, f := range w.fates {
+		if f.times == 0 && f.dead == "" && !strings.Contains(id, "order/") {
+			return false
+		}
+	}
+	return w.base.Delayed() == 0
 }
 
 func (w *world) anyDead() bool {

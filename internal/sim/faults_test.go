@@ -73,7 +73,10 @@ func kinds() []kind {
 			return w.both(func(on int) { w.refusing[q] += on })
 		}},
 		{"slowQueue", all, 1, func(w *world, f fault) func() {
-			q, d := w.someQueue(f), time.Duration(20+f.chance*1500)*time.Millisecond
+			q, d := w.someQueue(f), time.Duration(20+f.chance*1200)*time.Millisecond // a dispatcher waits 3 s for orders
+			if f.isLost {
+				q = w.top.Orders()
+			}
 			return w.both(func(on int) { w.slow[q] += time.Duration(on) * d })
 		}},
 		{"storeSlow", all, .5, func(w *world, _ fault) func() {

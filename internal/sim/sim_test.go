@@ -35,10 +35,10 @@ var (
 const (
 	calmBefore = 40 * time.Second // all have joined, and partitions have their owners
 	faultTime  = 5 * time.Minute
-	// calmAfter is the time to drain. The longest delay after a fault is a minute, and what
-	// waited leaves at the page's limit.
-	calmAfter = 5 * time.Minute
-	// deadAfter is that where a page was suspended: it is probed again after an hour.
+	// drainTime is the longest time to drain once all is healed. What waited leaves at the
+	// page's limit.
+	drainTime = 10 * time.Minute
+	// deadAfter is that where somebody could not be sent to: the next try may be in an hour.
 	deadAfter = 75 * time.Minute
 )
 
@@ -169,11 +169,7 @@ func (w *world) play(faults []fault) {
 	w.work.Wait() // of posts, and the ends of faults
 	w.heal()
 	w.note("FAULT", "all is healed", "", "")
-	time.Sleep(calmAfter)
-	w.waitForDead()
-	if w.anyDead() {
-		time.Sleep(deadAfter - calmAfter)
-	}
+	w.drain()
 	w.check()
 	// Everybody is heard by everybody again.
 	w.round("wake", false)
@@ -181,16 +177,25 @@ func (w *world) play(faults []fault) {
 	from := len(w.texts)
 	w.round("last", true)
 	time.Sleep(time.Minute)
-	w.waitForDead()
+	if w.keepsDead {
+		w.drain()
+	}
 	w.checkRound(from)
 	w.end()
 }
 
-// waitForDead waits until RabbitMQ 4.3 has taken back what it delivers to consumers that are
-// gone.
-func (w *world) waitForDead() {
+// drain waits until nothing is on its way, or must not be any more. RabbitMQ 4.3 may have to take
+// back before what it delivers to a consumer that is gone.
+func (w *world) drain() {
+	most := drainTime
+	if w.anyDead() {
+		most = deadAfter
+	}
 	if w.keepsDead {
-		time.Sleep(queue.MaxHeld + time.Minute)
+		most += queue.MaxHeld
+	}
+	for end := time.Now().Add(most); time.Now().Before(end) && !w.isDrained(); {
+		time.Sleep(15 * time.Second)
 	}
 }
 
