@@ -118,7 +118,7 @@ flow: ## print what the dispatchers do with a page's quota, in virtual time: min
 	go test -count=1 -v -run '^TestFlow$$' ./loadtest/flow -seeds 3
 
 sim: ## play the whole system in virtual time, while it fails, from new seeds (FOR, such as 1h)
-	go test -count=1 -timeout 0 -run '^TestSim$$' ./internal/sim -for $(FOR)
+	go test -count=1 -v -timeout 0 -run '^TestSim$$' ./internal/sim -for $(FOR)
 
 faults: ## make a whole deployment fail, one fault after another, into loadtest/out/faults: 30 minutes (FAULTS: its flags, such as -for 6h -seed 2)
 	@$(MAKE) loadtest ARGS='faults -out out/faults $(FAULTS)'
