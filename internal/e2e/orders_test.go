@@ -44,6 +44,7 @@ func TestOrdersOnRabbitMQ(t *testing.T) {
 	p := plan{
 		pages: 2, rooms: 1, users: 40, eventsPerSecond: 20, chat: 15 * time.Second, cores: 1, dispatchers: 4, amqpURL: broker.URL,
 		dispatcher: map[string]string{"JOIN_TEXTS": "1", "LIMIT_TEXT": "200"},
+		core:       map[string]string{"FLOOD_SHARE": "0"}, // the pages are far above their limit
 	}
 	d := deploy(t, p)
 	d.awaitSent(t, 600)
