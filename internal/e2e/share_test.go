@@ -120,5 +120,5 @@ func TestSpamDelaysOthersLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkComplete(t, got, 0)
+	checkOrder(t, got, 0)
 }
