@@ -48,8 +48,10 @@ func (c *Core) awaitBot(ctx context.Context) bool {
 }
 
 // findBot returns a partition that somebody consumes while there is no core; "" without
-// one. A core takes its number before it consumes, so the numbers are looked at last. A
-// partition that does not answer counts as one without a consumer.
+// one. A bot consumes all partitions. One that has a consumer beside another without has that
+// of a core that is gone, which RabbitMQ 4.3 may keep for 20 minutes. A core takes its number
+// before it consumes, so the numbers are looked at last. A partition that does not answer is
+// left out.
 func (c *Core) findBot(ctx context.Context) (name string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -61,9 +63,12 @@ func (c *Core) findBot(ctx context.Context) (name string, err error) {
 		return info.Consumers, err
 	}
 	for _, partition := range top.Inbounds() {
-		if n, err := consumers(partition); err == nil && n > 0 {
+		n, err := consumers(partition)
+		if err == nil && n == 0 {
+			return "", nil
+		}
+		if err == nil && name == "" {
 			name = partition
-			break
 		}
 	}
 	if err := context.Cause(ctx); err != nil || name == "" {

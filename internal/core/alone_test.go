@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory/memorytest"
 )
 
 // TestCoreBesideABot: core takes no event while a bot consumes them, says so, and begins when
@@ -66,4 +67,26 @@ func TestCoreBesideABot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCoreBesideAConsumerThatIsGone: what RabbitMQ 4.3 keeps of a core that is gone holds up one
+// partition, and not all.
+func TestCoreBesideAConsumerThatIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := memorytest.New(t, queue.Topology{Prefix: "test", Partitions: 2})
+		gone, err := b.Consume(b.Topology().Inbound(1), queue.ConsumeOptions{Prefetch: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRigOn(t, b, newStore(t, "sqlite::memory:"))
+		stop := r.start(t)
+		time.Sleep(2 * lookEvery)
+		synctest.Wait()
+		wantReady(t, r, "beside a consumer that is gone", "")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		_ = gone.Close()
+	})
 }
