@@ -147,7 +147,7 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	s.actors = slices.Concat(first, s.actors, []service.Actor{
 		{Name: "dispatchers", Run: s.crew.Run},
 		{Name: "console", Run: page.Run},
-		{Name: "page", Run: func(ctx context.Context) error { return servePage(ctx, ln, page, s.HTTPAddr, nil, s.log) }},
+		{Name: "page", Run: func(ctx context.Context) error { return servePage(ctx, ln, page, []string{hostOf(s.HTTPAddr)}, s.log) }},
 		admin.Actor(),
 	})
 	ended := service.Run(ctx, s.log, s.actors...)
@@ -361,14 +361,18 @@ func (s *system) show(cfg demo.Config) (*demo.Demo, *console.Console, error) {
 	return d, page, nil
 }
 
-// servePage serves chatclub's page on ln, which was bound to addr, until ctx ends. hosts are
-// further names of it.
-func servePage(ctx context.Context, ln net.Listener, page *console.Console, addr string, hosts []string, log *slog.Logger) error {
-	host, _, _ := net.SplitHostPort(addr) // Validate has checked it
+// hostOf returns the host of an address that Validate has checked.
+func hostOf(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	return host
+}
+
+// servePage serves chatclub's page on ln, under the names in hosts, until ctx ends.
+func servePage(ctx context.Context, ln net.Listener, page *console.Console, hosts []string, log *slog.Logger) error {
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(ctx, end)() // or the shutdown would wait for them
-	srv := service.NewHTTPServer(service.NewGuard(page.Handler(), service.GuardConfig{Hosts: append(hosts, host), Log: log}), log)
+	srv := service.NewHTTPServer(service.NewGuard(page.Handler(), service.GuardConfig{Hosts: hosts, Log: log}), log)
 	srv.BaseContext = func(net.Listener) context.Context { return streams }
 	return service.ServeHTTP(ctx, srv, service.Bound(srv, ln, service.FileShare(service.AdminConnections), log), shutdownTimeout)
 }

@@ -93,7 +93,7 @@ func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) (err
 	return service.Run(ctx, log,
 		service.Actor{Name: "console", Run: page.Run},
 		service.Actor{Name: "page", Run: func(ctx context.Context) error {
-			return servePage(ctx, ln, page, s.HTTPAddr, s.HTTPHosts, log)
+			return servePage(ctx, ln, page, append(s.HTTPHosts, hostOf(s.HTTPAddr)), log)
 		}})
 }
 

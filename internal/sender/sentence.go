@@ -87,7 +87,8 @@ func unquoted(line string) string {
 	before := ' '
 	for i, r := range line {
 		isQuote := r == '{' || r == '`' || unicode.Is(unicode.Quotation_Mark, r)
-		if isQuote && !(unicode.IsLetter(before) && apostrophe.MatchString(line[i:])) {
+		isInWord := isQuote && unicode.IsLetter(before) && apostrophe.MatchString(line[i:])
+		if isQuote && !isInWord {
 			return strings.TrimRight(line[:i], " [(:") + " " + hidden
 		}
 		before = r

@@ -125,7 +125,7 @@ func (a *Admin) Addr() string { return a.cfg.Listener.Addr().String() }
 
 // Run serves until ctx ends.
 func (a *Admin) Run(ctx context.Context) error {
-	defer a.guard.Flush()
+	defer a.guard.Flush() //nolint:contextcheck // ctx has ended by then
 	a.cfg.Log.InfoContext(ctx, "admin server listens", "addr", a.Addr())
 	srv := NewHTTPServer(a.open, a.cfg.Log)
 	srv.IdleTimeout = adminIdle

@@ -89,10 +89,13 @@ const (
 func (t Tokens) of(r *http.Request) (found right, given bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	got := sha256.Sum256([]byte(token))
-	for k, secret := range map[right]Secret{rightAdmin: t.Admin, rightMessages: t.Messages, rightRead: t.Read} {
-		want := sha256.Sum256([]byte(secret.Reveal()))
-		if secret != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
-			found = k
+	for _, one := range []struct {
+		right
+		token Secret
+	}{{rightAdmin, t.Admin}, {rightMessages, t.Messages}, {rightRead, t.Read}} {
+		want := sha256.Sum256([]byte(one.token.Reveal()))
+		if one.token != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			found = one.right
 		}
 	}
 	if !strings.EqualFold(scheme, "Bearer") {

@@ -110,7 +110,7 @@ func TestTakenIsBounded(t *testing.T) {
 	var all taken
 	now := time.Unix(1e9, 0)
 	name := func(i int) (s signature) {
-		binary.BigEndian.PutUint64(s[:], uint64(i)) //nolint:gosec // small
+		binary.BigEndian.PutUint64(s[:], uint64(i))
 		return s
 	}
 	const bodies = 3*maxTaken + 10
