@@ -246,8 +246,10 @@ func (w *world) checkExplained() {
 			w.fail("METRICS", "", "%v", err)
 		}
 		for _, m := range all {
-			if m.GetName() == "chatclub_dispatch_unexplained_total" && m.GetMetric()[0].GetCounter().GetValue() > 0 {
-				w.fail("UNEXPLAINED", "", "%s: %v waits", p.name, m.GetMetric()[0].GetCounter().GetValue())
+			for _, c := range m.GetMetric() {
+				if strings.HasSuffix(m.GetName(), "_unexplained_total") && c.GetCounter().GetValue() > 0 {
+					w.fail("UNEXPLAINED", "", "%s: %v waits", p.name, c.GetCounter().GetValue())
+				}
 			}
 		}
 	}
