@@ -223,14 +223,28 @@ func (w *world) checkRound(from int) {
 	}
 }
 
+// owners returns who is delivered the messages of each single-active queue.
+func (w *world) owners() map[string]string {
+	list := make(map[string]string)
+	for _, name := range w.base.Queues() {
+		active := w.base.Active(name)
+		for _, p := range w.programs {
+			if active != nil && p.has(active) {
+				list[name] = p.name
+			}
+		}
+	}
+	return list
+}
+
 // checkEmpty: nothing is left on a queue.
-func (w *world) checkEmpty() {
+func (w *world) checkEmpty(owners map[string]string) {
 	for _, name := range w.base.Queues() {
 		if name == w.top.Dead() || name == w.top.Orders() {
 			continue
 		}
 		if info, err := w.base.Inspect(context.Background(), name); err != nil || info.Ready > 0 {
-			w.fail("LEFT", "", "%d messages on %s, %v", info.Ready, name, err)
+			w.fail("LEFT", "", "%d messages on %s, which %s consumed; %v", info.Ready, name, owners[name], err)
 		}
 	}
 	if n := w.base.Delayed(); n > 0 {

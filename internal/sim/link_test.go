@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,9 @@ type link struct {
 	since time.Time
 	ops   []*op // written while silent, in order
 	subs  []*linkSub
+	// leaving has the broker's subscriptions of which the broker has not heard yet that they
+	// end: it is in ops.
+	leaving []queue.Subscription
 }
 
 type op struct {
@@ -39,6 +43,13 @@ func (l *link) isDead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dead
+}
+
+// has reports whether a subscription of the broker is the link's.
+func (l *link) has(inner queue.Subscription) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.subs, func(s *linkSub) bool { return s.inner == inner })
 }
 
 func (l *link) Topology() queue.Topology { return l.w.top }
@@ -278,6 +289,7 @@ func (s *linkSub) Close() error {
 	now := s.l.gate == nil
 	if inner != nil && !now && !s.l.isCut {
 		sever(inner)
+		s.l.leaving = append(s.l.leaving, inner)
 		s.l.ops = append(s.l.ops, &op{do: inner.Close, done: make(chan struct{})})
 	}
 	s.l.mu.Unlock()
@@ -338,7 +350,8 @@ func (l *link) cut(noticed time.Duration, forGood bool) {
 	l.dead = l.dead || forGood
 	ops := l.ops
 	l.ops = nil
-	var inners []queue.Subscription
+	inners := l.leaving
+	l.leaving = nil
 	for _, s := range l.subs {
 		if s.inner != nil {
 			inners = append(inners, s.inner)
@@ -390,7 +403,7 @@ func (l *link) heal() {
 		l.ops = nil
 		if len(ops) == 0 {
 			close(l.gate)
-			l.gate, l.isCut = nil, false
+			l.gate, l.isCut, l.leaving = nil, false, nil
 			for _, s := range l.subs {
 				if s.inner == nil {
 					if err := s.openLocked(); err != nil {

@@ -217,6 +217,7 @@ func (w *world) heal() {
 
 // end stops all programs. A goroutine that is left fails the bubble.
 func (w *world) end() {
+	owners := w.owners()
 	for _, p := range w.programs {
 		p.cancel()
 	}
@@ -224,7 +225,7 @@ func (w *world) end() {
 		<-p.done
 	}
 	w.work.Wait()
-	w.checkEmpty()
+	w.checkEmpty(owners)
 	w.checkExplained()
 	for _, err := range []error{w.base.Close(), w.store.Close()} {
 		if err != nil {
