@@ -323,7 +323,7 @@ func TestCoreIsCutOff(t *testing.T) {
 				s.say()
 			}
 			time.Sleep(50 * time.Millisecond)
-			go s.wires[0].sever(10*time.Second)
+			go s.wires[0].sever(10 * time.Second)
 			s.flow(100*time.Millisecond, 15*time.Second)
 			if comesBack {
 				s.wires[0].mend(t)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -53,9 +54,7 @@ func (w *world) mid(prefix string) string {
 func (w *world) post(page, user, mid string, what map[string]any, then func()) {
 	at := time.Now()
 	item := map[string]any{"sender": map[string]string{"id": user}, "recipient": map[string]string{"id": page}, "timestamp": at.UnixMilli()}
-	for k, v := range what {
-		item[k] = v
-	}
+	maps.Copy(item, what)
 	body, err := json.Marshal(map[string]any{"object": "page", "entry": []any{map[string]any{"id": page, "time": at.UnixMilli(), "messaging": []any{item}}}})
 	if err != nil {
 		panic(err) // of maps and strings: never

@@ -297,7 +297,7 @@ func (w *world) begin(isDisp bool) {
 	p := &program{link: &link{w: w, name: fmt.Sprint("core", n)}, reg: prometheus.NewRegistry(), done: make(chan error, 1)}
 	wire := w.core
 	if isDisp {
-		p.link.name = fmt.Sprint("disp", n)
+		p.name = fmt.Sprint("disp", n)
 		wire = w.dispatcher
 	}
 	run, after, err := wire(p, r)

@@ -64,7 +64,7 @@ func NewWith(t queue.Topology, o Options) (*Broker, error) {
 	for _, s := range t.Specs() {
 		q := &fifo{name: s.Name, single: s.SingleActive, stream: s.Stream, any: o.Any, keepsDead: o.KeepsDead}
 		if q.any == nil {
-			q.any = rand.New(rand.NewPCG(uint64(len(b.queues)), 0)).IntN //nolint:gosec // nothing is secret
+			q.any = rand.New(rand.NewPCG(uint64(len(b.queues)), 0)).IntN
 		}
 		b.queues[s.Name] = q
 	}

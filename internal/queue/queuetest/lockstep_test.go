@@ -275,7 +275,7 @@ func (h *lockstep) clean() {
 	if h.difference != "" || h.keepsDead && lost {
 		rabbittest.DeleteQueue(h.t, h.queue)
 		_ = h.publisher.Close()
-		h.player.publisher = h.open(rabbittest.URL(h.t)) // which declares it
+		h.publisher = h.open(rabbittest.URL(h.t)) // which declares it
 		return
 	}
 	e := env{T: h.t}
@@ -402,7 +402,7 @@ func (h *lockstep) settle(times int) { time.Sleep(time.Duration(times) * h.pause
 func (h *lockstep) compare() {
 	h.t.Helper()
 	may := h.after()
-	got := ""
+	var got string
 	for end := time.Now().Add(100*h.pause + 2*time.Second); ; time.Sleep(2 * time.Millisecond) { // a poll
 		h.collect()
 		info, err := h.publisher.Inspect(context.Background(), h.queue)
