@@ -40,7 +40,7 @@ func TestMapOfPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	helper := regexp.MustCompile(`^internal/(article|machine|tools|e2e|flow|browsertest|chaos|demo|queue/leftover|deadletter|replicas)\b|test$`)
+	helper := regexp.MustCompile(`^internal/(article|machine|tools|e2e|flow|sim|browsertest|chaos|demo|queue/leftover|deadletter|replicas)\b|test$`)
 	exist := make(map[string]bool)
 	for path := range strings.FieldsSeq(list.Stdout) {
 		if path = strings.TrimPrefix(path, "chatclub/"); !helper.MatchString(path) {

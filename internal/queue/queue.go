@@ -99,8 +99,9 @@ type ConsumeOptions struct {
 	// any among equals. When a higher one comes, the broker stops
 	// deliveries to the active one at once and tells it nothing. The higher one is
 	// active once that holds nothing. If the higher one ends before, the old one
-	// still gets nothing until it holds nothing. On other queues the consumers
-	// with the highest priority are served first, as long as they have room.
+	// still gets nothing until it holds nothing; so it is where a waiting consumer of its
+	// own priority is closed. On other queues the consumers with the highest priority are
+	// served first, as long as they have room.
 	Priority int
 }
 

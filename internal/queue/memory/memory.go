@@ -474,14 +474,17 @@ func (s *subscription) Close() error {
 }
 
 // Lose ends the subscription as the loss of its connection does: see Options.KeepsDead.
-func (s *subscription) Lose() { s.leave(s.queue.keepsDead) }
+func (s *subscription) Lose() { s.leave(true) }
 
-func (s *subscription) leave(staysDead bool) {
+func (s *subscription) leave(isLost bool) {
 	s.Sever()
 	s.broker.net.To(s.queue.name, 0, func() {
 		s.queue.mu.Lock()
 		defer s.queue.mu.Unlock()
-		s.removeLocked(staysDead)
+		if q := s.queue; !isLost && q.active != nil && q.active != s && q.active.priority <= s.priority {
+			q.outranked = true // by the heir of who leaves: see package rabbit
+		}
+		s.removeLocked(isLost && s.queue.keepsDead)
 		s.queue.pumpLocked()
 	})
 }

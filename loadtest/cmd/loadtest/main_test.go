@@ -75,7 +75,7 @@ func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "2", "-duration", "6s", "-limit", "100", "-strategies", "chatclub,naive", "-runs", "2", "-out", dir)
 	got, err := report.Read(dir)
-	if err != nil || r.code != 0 || !strings.HasPrefix(r.out, "PASS: 6 of 6 expectations met\n") {
+	if err != nil || r.code != 0 || !strings.HasPrefix(r.out, "PASS: 7 of 7 expectations met\n") {
 		t.Fatalf("compare = %d, %v, %s, %s, want 0 and the verdict", r.code, err, r.out, r.err)
 	}
 	if got.Case != "saturate" || len(got.Runs) != 2 || len(got.Runs[0].Rounds) != 2 {
