@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/replicas"
 )
 
 // check looks for one kind of fault.
@@ -34,15 +36,19 @@ const brokerUnasked = "AMQP_URL is not set"
 
 func (p *patient) broker() ([]fault, string) {
 	switch b := p.Broker; {
+	case b != nil && strings.Contains(b.Error, "blocked"), slices.ContainsFunc(p.Programs, isBlocked):
+		return []fault{{Says: "RabbitMQ takes no messages: an alarm has it block who publishes", Do: "Add disk or memory, and find why the longest queue grows.", Runbook: "BrokerNearItsLimits"}}, ""
 	case b == nil:
 		return nil, brokerUnasked
-	case strings.Contains(b.Error, "blocked"):
-		return []fault{{Says: "RabbitMQ takes no messages: " + b.Error, Do: "Add disk or memory, and find why the longest queue grows.", Runbook: "BrokerNearItsLimits"}}, ""
 	case b.Error != "":
 		return []fault{{Says: "RabbitMQ takes no messages: " + b.Error, Do: "Bring it back, or repair AMQP_URL.", Runbook: "BrokerAway"}}, ""
 	}
 	return nil, ""
 }
+
+// isBlocked reports whether a program met an alarm of RabbitMQ, which tells it to those alone
+// that publish.
+func isBlocked(h replicas.Health) bool { return strings.Contains(h.Says, "broker blocked") }
 
 func (p *patient) programs() (faults []fault, notLooked string) {
 	var unasked []string
@@ -56,7 +62,9 @@ func (p *patient) programs() (faults []fault, notLooked string) {
 	}
 	for _, h := range p.Programs {
 		switch {
-		case h.Says == "":
+		case h.Says == "", isBlocked(h): // that is RabbitMQ's
+		case strings.Contains(h.Says, "partitions stand"):
+			faults = append(faults, fault{Says: h.Program + " " + h.Name + " is not ready: " + h.Says, Do: "Its log has the command that heals it.", Runbook: "PartitionStands"})
 		case !h.Answers:
 			faults = append(faults, fault{Says: h.Program + " " + h.Name + " " + h.Says, Do: "See its last log lines, and start it again; kill it first if it hangs.", Runbook: "ProgramMissing"})
 		default:

@@ -128,6 +128,23 @@ func TestDoctorOfTheWell(t *testing.T) {
 	}
 }
 
+// TestDoctorBelievesPrograms: what they say of RabbitMQ leads to RabbitMQ's headings. Of an
+// alarm the tool's own connection, which publishes nothing, is not told.
+func TestDoctorBelievesPrograms(t *testing.T) {
+	t.Parallel()
+	_, _, environ := declared(t, 2)
+	for says, want := range map[string]string{
+		"broker blocked: low on memory":   "broker: RabbitMQ takes no messages: an alarm has it block who publishes\n    Add disk or memory, and find why the longest queue grows. (runbook, BrokerNearItsLimits)\n",
+		"partitions stand: x.outbound.01": ": partitions stand: x.outbound.01\n    Its log has the command that heals it. (runbook, PartitionStands)\n",
+	} {
+		environ["CORE"] = program(t, says, dispatch.Status{}).URL
+		out, err := call(t, environ, "doctor")
+		if exitCode(err) != 1 || !strings.Contains(out, want) || strings.Count(out, "(runbook, ") != 1 || strings.Contains(want, "broker:") && strings.Contains(out, "well: broker") {
+			t.Errorf("doctor beside %q prints %v\n%s\nwant %q alone", says, err, out, want)
+		}
+	}
+}
+
 // TestLosses: policies that take messages off our queues are told, whatever the queue but the
 // dead letters'. One that has publishers wait loses nothing.
 func TestLosses(t *testing.T) {
