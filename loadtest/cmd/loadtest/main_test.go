@@ -89,7 +89,7 @@ func TestCompare(t *testing.T) {
 	if ours, naive := got.Runs[0].Figures[report.Refused], got.Runs[1].Figures[report.Refused]; ours > .01 || naive < .1 {
 		t.Errorf("refused per sent = %g of ours, %g of naive, want at most 0.01, at least 0.1", ours, naive)
 	}
-	if again := loadtest(t.Context(), "report", dir); again.code != 0 || !strings.HasPrefix(again.out, "PASS: 6 of 6") {
+	if again := loadtest(t.Context(), "report", dir); again.code != 0 || !strings.HasPrefix(again.out, "PASS: 7 of 7") {
 		t.Errorf("report = %d, %s%s, want 0 and the verdict", again.code, again.out, again.err)
 	}
 }
