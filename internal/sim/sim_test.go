@@ -110,7 +110,7 @@ func playSeed(t *testing.T, seed uint64) {
 func shrink(t *testing.T, s scene, faults []fault, kind string) []fault {
 	t.Helper()
 	const tries = 3 // a seed that fails does so again in most plays, not in all
-	for i := len(faults) - 1; i >= 0; i-- {
+	for i := range slices.Backward(faults) { // as they were: those before i stay
 		fewer := slices.Delete(slices.Clone(faults), i, i+1)
 		for range tries {
 			w := play(t, s, fewer)
