@@ -109,7 +109,7 @@ func playSeed(t *testing.T, seed uint64) {
 // shrink takes away one fault after the other, as long as a promise of the kind is still broken.
 func shrink(t *testing.T, s scene, faults []fault, kind string) []fault {
 	t.Helper()
-	const tries = 3 // a seed that fails does so again in most plays, not in all
+	const tries = 3                          // a seed that fails does so again in most plays, not in all
 	for i := range slices.Backward(faults) { // as they were: those before i stay
 		fewer := slices.Delete(slices.Clone(faults), i, i+1)
 		for range tries {
