@@ -481,11 +481,12 @@ func (s *subscription) leave(isLost bool) {
 	s.broker.net.To(s.queue.name, 0, func() {
 		s.queue.mu.Lock()
 		defer s.queue.mu.Unlock()
-		if q := s.queue; !isLost && q.active != nil && q.active != s && q.active.priority <= s.priority {
+		q := s.queue
+		if !isLost && slices.Contains(q.subs, s) && q.active != nil && q.active != s && q.active.priority <= s.priority {
 			q.outranked = true // by the heir of who leaves: see package rabbit
 		}
-		s.removeLocked(isLost && s.queue.keepsDead)
-		s.queue.pumpLocked()
+		s.removeLocked(isLost && q.keepsDead)
+		q.pumpLocked()
 	})
 }
 
