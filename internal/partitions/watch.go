@@ -98,6 +98,10 @@ func (w *Watch) Run(ctx context.Context) error {
 func (w *Watch) restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.restartLocked()
+}
+
+func (w *Watch) restartLocked() {
 	for i := range w.states {
 		if !w.states[i].stands {
 			w.states[i].asked = time.Time{}
@@ -181,13 +185,15 @@ func (w *Watch) Saw(name string) {
 	w.states[i] = state{isKnown: true}
 }
 
-// follow takes the answers that come to a slot, until its subscription ends.
+// follow takes the answers that come to a slot, until its subscription ends. Answers to the
+// questions before go to another slot, where nobody waits for them.
 func (w *Watch) follow(slot string, sub queue.Subscription) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	w.slot = slot
+	w.restartLocked()
 	w.mu.Unlock()
 	go func() {
 		for d := range sub.Deliveries() {

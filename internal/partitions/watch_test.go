@@ -123,3 +123,35 @@ func TestFullPartitionDoesNotStand(t *testing.T) {
 		end()
 	})
 }
+
+// A replica that has met another one on its slot takes a second slot. Answers that went to the
+// first one say nothing of their partitions.
+func TestAnswersToASlotBefore(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 16, func(t *testing.T, b *memory.Broker) {
+		slots := b.Topology().CoreSlots()
+		other, err := b.Consume(slots[0], queue.ConsumeOptions{Prefetch: 100, Priority: 1}) // takes the answers
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = other.Close() }()
+		one, end := watching(t, b, 0, 1, slog.New(slog.DiscardHandler))
+		for _, name := range b.Topology().Outbounds() {
+			one.Saw(name)
+		}
+		_, endOwner := watching(t, b, 2, 2, slog.New(slog.DiscardHandler))
+		time.Sleep(15 * time.Second)
+		second, err := b.Consume(slots[1], queue.ConsumeOptions{Prefetch: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = second.Close() }()
+		one.follow(slots[1], second)
+		time.Sleep(5 * time.Minute)
+		if got := one.Standing(); len(got) > 0 {
+			t.Errorf("Standing() = %v, want none: their owner answers", got)
+		}
+		end()
+		endOwner()
+	})
+}
