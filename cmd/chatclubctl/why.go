@@ -41,6 +41,9 @@ func (s whySettings) Validate() error {
 // exitAct is the exit code of a wait that somebody must end.
 const exitAct = 3
 
+// mostSentences is the largest number of them that people are shown.
+const mostSentences = 20
+
 // findings are the answer of `chatclubctl why`.
 type findings struct {
 	Sentences []string          `json:"sentences"`
@@ -85,7 +88,11 @@ func (t tool) why(ctx context.Context, operand string, args []string) error {
 	case *asJSON:
 		err = errors.Join(err, json.NewEncoder(t.stdout).Encode(found))
 	default:
-		for _, sentence := range found.Sentences {
+		for i, sentence := range found.Sentences {
+			if i == mostSentences {
+				fmt.Fprintf(t.stdout, "and %d more: -json has all\n", len(found.Sentences)-i)
+				break
+			}
 			fmt.Fprintln(t.stdout, printable(sentence))
 		}
 	}

@@ -179,3 +179,21 @@ func TestWhyNothing(t *testing.T) {
 		t.Errorf("why by a busy dispatcher prints %q, %v, want an error", out, err)
 	}
 }
+
+// TestWhyMuch: people are shown a few of many sentences; programs get all.
+func TestWhyMuch(t *testing.T) {
+	t.Parallel()
+	var know dispatch.Messages
+	for range 100 {
+		know.Messages = append(know.Messages, dispatch.MessageStatus{ID: "1/m1/8"})
+	}
+	environ := map[string]string{"DISPATCHERS": newDispatcher(t, know).URL}
+	out, _ := call(t, environ, "why", "order-17")
+	if n := strings.Count(out, "\n"); n != mostSentences+1 || !strings.Contains(out, "more: -json has all\n") {
+		t.Errorf("why prints %d lines, want %d:\n%s", n, mostSentences+1, out)
+	}
+	out, _ = call(t, environ, "why", "order-17", "-json")
+	if n := strings.Count(out, `"dispatcher"`); n != 100 {
+		t.Errorf("why -json has %d messages, want 100", n)
+	}
+}
