@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// pad is what is logged by any goroutine.
+type pad struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (p *pad) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Buffer.Write(b)
+}
+
 // book returns a Trail, and a function that returns the lines since it was called last,
 // sorted and without time and level.
 func book() (*Trail, func() []string) {
-	var out bytes.Buffer
+	var out pad
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	return NewTrail(log), func() (lines []string) {
+		out.mu.Lock()
+		defer out.mu.Unlock()
 		for line := range strings.Lines(out.String()) {
 			_, line, _ = strings.Cut(strings.TrimSpace(line), "msg=")
 			lines = append(lines, line)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,17 +124,19 @@ func TestFileGone(t *testing.T) {
 		r := newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"), func(c *Config) {
 			c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
 		})
-		stop := r.start(t)
-		time.Sleep(10 * fileEvery)
+		var isGone atomic.Bool
 		r.store.before = func(method string) error {
-			if method == "ping" {
+			if method == "ping" && isGone.Load() {
 				return rooms.ErrGone
 			}
 			return nil
 		}
+		stop := r.start(t)
+		time.Sleep(10 * fileEvery)
+		isGone.Store(true)
 		time.Sleep(3 * fileEvery)
 		synctest.Wait()
-		r.store.before = nil
+		isGone.Store(false)
 		time.Sleep(3 * fileEvery)
 		if err := stop(); err != nil {
 			t.Error(err)
