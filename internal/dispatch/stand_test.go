@@ -102,7 +102,7 @@ func TestRaisedLimitIsUsed(t *testing.T) {
 }
 
 // Many busy pages share a partition, whose prefetch their calls alone would fill. A quiet
-// neighbour waits twice as long as without them at most, and no longer as time goes on.
+// neighbour waits hardly longer than without them, and no longer as time goes on.
 func TestPartitionFullOfCalls(t *testing.T) {
 	t.Parallel()
 	length := 20 * time.Second
@@ -113,52 +113,54 @@ func TestPartitionFullOfCalls(t *testing.T) {
 	for _, row := range []struct {
 		pages, percent int
 	}{{0, 0}, {12, 80}, {12, 110}, {20, 110}} {
-		inBubble(t, 2, func(c *Config) { c.MaxInFlight = 4096 }, func(t *testing.T, r *rig) {
-			r.limits = func(string, message.Class) int { return 300 }
-			r.slow()
-			pages := r.peers(row.pages + 1)
-			neighbour := pages[row.pages]
-			rnd, people := rand.New(rand.NewPCG(4, 4)), guests("g", 2000)
-			var half time.Time
-			start := time.Now()
-			every(100*time.Millisecond, length, func(int) {
-				for _, p := range pages[:row.pages] {
-					for range 30 * row.percent / 100 {
-						r.text(p, people[rnd.IntN(len(people))])
+		var waits [2][]time.Duration // of three plays: one's p99 is that of two or three copies
+		for seed := range uint64(3) {
+			inBubble(t, 2, func(c *Config) { c.MaxInFlight = 4096 }, func(t *testing.T, r *rig) {
+				r.limits = func(string, message.Class) int { return 300 }
+				r.slow()
+				pages := r.peers(row.pages + 1)
+				neighbour := pages[row.pages]
+				rnd, people := rand.New(rand.NewPCG(4, 4+seed)), guests("g", 2000)
+				var half time.Time
+				start := time.Now()
+				every(100*time.Millisecond, length, func(int) {
+					for _, p := range pages[:row.pages] {
+						for range 30 * row.percent / 100 {
+							r.text(p, people[rnd.IntN(len(people))])
+						}
+					}
+					for range 5 { // for a p99 that is not one copy's
+						r.text(neighbour, people[rnd.IntN(300)])
+					}
+					if half.IsZero() && time.Since(start) > length/2 {
+						half = time.Now()
+					}
+				})
+				r.sleep(2 * time.Minute)
+				for id, at := range r.times {
+					if strings.HasPrefix(id, neighbour+"/") {
+						i := 0
+						if r.born[id].After(half) {
+							i = 1
+						}
+						waits[i] = append(waits[i], at.Sub(r.born[id]))
 					}
 				}
-				for range 5 { // for a p99 that is not one copy's
-					r.text(neighbour, people[rnd.IntN(300)])
-				}
-				if half.IsZero() && time.Since(start) > length/2 {
-					half = time.Now()
+				if n := len(r.inversions); n > 0 {
+					t.Errorf("%d were overtaken", n)
 				}
 			})
-			r.sleep(2 * time.Minute)
-			var waits [2][]time.Duration
-			for id, at := range r.times {
-				if strings.HasPrefix(id, neighbour+"/") {
-					i := 0
-					if r.born[id].After(half) {
-						i = 1
-					}
-					waits[i] = append(waits[i], at.Sub(r.born[id]))
-				}
+		}
+		for i := range waits {
+			slices.Sort(waits[i])
+			p99 := quantile(waits[i], 0.99)
+			if row.pages == 0 {
+				without = max(without, p99)
 			}
-			for i := range waits {
-				slices.Sort(waits[i])
-				p99 := quantile(waits[i], 0.99)
-				if row.pages == 0 {
-					without = max(without, p99)
-				}
-				if most := 2*without + 600*time.Millisecond; p99 > most {
-					t.Errorf("%d pages at %d %%: half %d: p99 of the neighbour %v, want at most %v", row.pages, row.percent, i+1, p99, most)
-				}
+			if most := without*12/10 + 300*time.Millisecond; p99 > most {
+				t.Errorf("%d pages at %d %%: half %d: p99 of the neighbour %v, want at most %v", row.pages, row.percent, i+1, p99, most)
 			}
-			if n := len(r.inversions); n > 0 {
-				t.Errorf("%d were overtaken", n)
-			}
-		})
+		}
 	}
 }
 
