@@ -14,12 +14,12 @@ func TestRefusedSpan(t *testing.T) {
 		limit  int
 		period time.Duration
 		ahead  time.Duration // of the refused event, after the flood began
-		want   Span          // after noon
+		until  time.Duration // after noon
 	}{
-		{40, 10 * time.Second, 0, Span{Until: noon.Add(250 * time.Millisecond)}},
-		{40, 10 * time.Second, 100 * time.Millisecond, Span{Until: noon.Add(250 * time.Millisecond)}},
-		{1, 10 * time.Second, 4 * time.Second, Span{Until: noon.Add(10 * time.Second)}},
-		{2, 4 * time.Minute, time.Second, Span{Until: noon.Add(time.Minute + time.Second)}}, // then it is told again
+		{40, 10 * time.Second, 0, 250 * time.Millisecond},
+		{40, 10 * time.Second, 100 * time.Millisecond, 250 * time.Millisecond},
+		{1, 10 * time.Second, 4 * time.Second, 10 * time.Second},
+		{2, 4 * time.Minute, time.Second, time.Minute + time.Second}, // then it is told again
 	} {
 		t.Run(fmt.Sprint(row.limit, row.period, row.ahead), func(t *testing.T) {
 			t.Parallel()
@@ -35,10 +35,10 @@ func TestRefusedSpan(t *testing.T) {
 						t.Fatalf("result within the limit = %+v, want not refused", res)
 					}
 				}
-				row.want.From = noon.Add(row.ahead - row.period)
+				want := Span{From: noon.Add(row.ahead - row.period), Until: noon.Add(row.until)}
 				got := says(noon.Add(row.ahead)).Refused
-				if !got.From.Equal(row.want.From) || !got.Until.Equal(row.want.Until) {
-					t.Fatalf("Refused = %v, want %v", got, row.want)
+				if !got.From.Equal(want.From) || !got.Until.Equal(want.Until) {
+					t.Fatalf("Refused = %v, want %v", got, want)
 				}
 				for _, at := range []time.Time{got.From, noon, noon.Add(row.ahead), got.Until.Add(-time.Millisecond), got.From.Add(row.period)} {
 					if res := says(at); !got.Has(at) || res.Why != Flood || res.Notice != Silence {
