@@ -9,7 +9,8 @@
 //     cause: the event, the page, its permission, Meta's block of it, the app, the network or
 //     the API.
 //  2. It is no witness if its person, or its event, failed before while the page accepted
-//     others: who is known to fail is no news.
+//     others: who is known to fail is no news. One late answer to an older call does not
+//     count as that where two people more are refused since than are reached.
 //  3. It is no witness against what has served another call since it began.
 //  4. A scope is judged when its witnesses are of enough different people, events and pages:
 //     each number in the scope's row of the table is reached.
@@ -24,8 +25,9 @@
 //  9. A failure counts against its person as well, except while a wider scope is judged that
 //     may be the cause. Those who failed since that began are cleared.
 //  10. An event that nobody got, and that failed for three people, does not count against
-//     people. If it fails for three people again after its page has accepted another event,
-//     it is at fault itself, whatever the code: its remaining copies are dead.
+//     people. If it fails for three people again, each time after its page has accepted more
+//     calls of other events than failed, counted from its first failure, it is at fault
+//     itself, whatever the code: its remaining copies are dead.
 //
 // A throttle of the app is no failure. If one page alone is told of it, that page waits for as
 // long as the platform asks, a minute at most. With a second page that is told so all pages

@@ -101,7 +101,19 @@ type page struct {
 	own      [Block - Page + 1]circuit
 	answered time.Time // when the call began that was answered and began last
 	well     time.Time // the same of those that were accepted
+	tally    tally
 	asked    time.Time // when the API was asked about it last
+}
+
+// tally counts what became of a page's calls.
+type tally struct {
+	accepted, failed int // calls: those that failed by the message's fault or the recipient's
+	people           int // those who began to fail
+}
+
+// since returns what has been counted since then.
+func (t tally) since(then tally) tally {
+	return tally{t.accepted - then.accepted, t.failed - then.failed, t.people - then.people}
 }
 
 // Circuits are all circuits of one replica. Make them with New. Not safe for concurrent
@@ -336,6 +348,7 @@ func (s *Circuits) hear(now time.Time, c *Call, a Answer) {
 	}
 	if a == Accepted {
 		p.well = later(p.well, c.began)
+		p.tally.accepted++
 		took := min(now.Sub(c.began), longestAnswer)
 		if took > s.answerTime {
 			s.answerTime += (took - s.answerTime) / 4
@@ -347,11 +360,8 @@ func (s *Circuits) hear(now time.Time, c *Call, a Answer) {
 
 // isWitness reports whether a failed call is one against a scope that is not judged.
 func (s *Circuits) isWitness(k *circuit, c *Call) bool {
-	p, since := c.page, c.page.well
-	if k.rule.scope > Page { // a refusal is quicker than what was accepted of the same event
-		since = k.refuted
-	}
-	if c.tried || k.isServed(c) || s.people.isKnown(c) || s.people.failedBefore(c, since) {
+	p := c.page
+	if c.tried || k.isServed(c) || s.people.isKnown(c) || s.people.failedBefore(c, k) {
 		return false
 	}
 	sick := &p.own[0]

@@ -29,7 +29,8 @@ type somebody struct {
 // person is somebody for whom messages fail.
 type person struct {
 	circuit
-	known bool // the page has accepted others since the first failure
+	known bool  // the page has accepted others since the first failure
+	then  tally // of the page, before that
 }
 
 // event is the state of an event's messages.
@@ -39,8 +40,10 @@ type event struct {
 	began    time.Time // when the first call began that failed for one of these people,
 	first    time.Time // when it failed
 	last     time.Time // and when that for the last one of them did
-	code     string    // and with what
-	again    []string  // people for whom it failed in a call that began when others were accepted since
+	then     tally     // of the page, before that
+	fails    int       // calls
+	code     string    // with what it failed last
+	again    []string  // people for whom it failed in a call that began when more of others were accepted since than failed
 	met      time.Time // when they were enough; zero: they are not
 }
 
@@ -87,10 +90,17 @@ func (p *people) isKnown(c *Call) bool {
 }
 
 // failedBefore reports whether the first call that failed to a call's recipient, or of its
-// event, is not younger than a time.
-func (p *people) failedBefore(c *Call, since time.Time) bool {
+// event, is no news for a circuit: the page has accepted a call that is no older. A refusal
+// is quicker than what is accepted of the same event. So where permission is refused, an older
+// call that is accepted later will do, too, unless two people more have begun to fail since
+// than were accepted: then it may be the last one from before.
+func (p *people) failedBefore(c *Call, k *circuit) bool {
+	isOld := func(began time.Time, then tally) bool {
+		n := c.page.tally.since(then)
+		return !began.After(c.page.well) || k.rule.scope > Page && !began.After(k.refuted) && n.people < n.accepted+2
+	}
 	t, e := p.of(c.page.name, c.to, c.class), p.look(c.event)
-	return t != nil && t.row.n > 0 && !t.row.began.After(since) || e != nil && len(e.failed) > 0 && !e.began.After(since)
+	return t != nil && t.row.n > 0 && isOld(t.row.began, t.then) || e != nil && len(e.failed) > 0 && isOld(e.began, e.then)
 }
 
 // look returns an event, nil if nothing is known.
@@ -138,14 +148,18 @@ func (p *people) fail(now time.Time, c *Call, r Report) (opened bool) {
 	e := p.event(c.event)
 	if known := p.isKnown(c); !known && !e.accepted && !slices.Contains(e.failed, c.to) && len(e.failed) < rowSize {
 		if len(e.failed) == 0 {
-			e.began, e.first = c.began, now
+			e.began, e.first, e.then, e.fails = c.began, now, c.page.tally, 0
 		}
 		e.failed, e.last, e.code = append(e.failed, c.to), now, r.Code
 		if len(e.failed) >= p.rules[Event].people {
 			p.suspects[c.event] = e
 		}
 	}
-	if !e.accepted && len(e.failed) > 0 && c.well.After(e.first) && !slices.Contains(e.again, c.to) && len(e.again) < rowSize {
+	c.page.tally.failed++
+	e.fails++
+	others := c.page.tally.since(e.then)
+	others.failed -= e.fails
+	if !e.accepted && len(e.failed) > 0 && c.well.After(e.first) && others.accepted > others.failed && !slices.Contains(e.again, c.to) && len(e.again) < rowSize {
 		if e.again = append(e.again, c.to); len(e.again) == p.rules[Event].people {
 			e.met = now
 		}
@@ -160,6 +174,10 @@ func (p *people) fail(now time.Time, c *Call, r Report) (opened bool) {
 		if len(p.list) < peopleSize {
 			p.list[who] = t
 		}
+	}
+	if t.row.n == 0 {
+		t.then = c.page.tally
+		c.page.tally.people++
 	}
 	t.row.add(now, c)
 	n, alone := 0, 0
