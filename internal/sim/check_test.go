@@ -96,10 +96,6 @@ func isTrue(why message.Reason, kinds []string) bool {
 		return hasAny(kinds, apiKinds)
 	case message.ReasonAmbiguous:
 		return hasAny(kinds, "apiAmbiguous")
-	case message.ReasonBadMessage:
-		// While most calls fail, an event may fail for three people twice by chance, and the page
-		// accept another one meanwhile (seed 301).
-		return hasAny(kinds, "api500 apiReset")
 	default: // nobody was gone or wrote nonsense, and nothing is an hour old
 		return false
 	}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -35,9 +37,14 @@ func (y *way) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, queue.ErrClosed
 	}
 	began := time.Now()
+	ids := idsOf(r)
 	resp, err := y.rt.RoundTrip(r)
 	if err != nil {
+		y.l.w.note(y.l.name, fmt.Sprintf("no answer in %v", time.Since(began)), "", ids)
 		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		y.l.w.note(y.l.name, fmt.Sprintf("answer %d in %v", resp.StatusCode, time.Since(began)), "", ids)
 	}
 	select {
 	case <-time.After(time.Duration(y.slow.Load()) * time.Since(began)):
@@ -57,4 +64,16 @@ func (y *way) hang(on bool) {
 		close(y.hung)
 		y.hung = nil
 	}
+}
+
+// idsOf returns the ids of a call's messages.
+func idsOf(r *http.Request) string {
+	if r.GetBody == nil {
+		return ""
+	}
+	var call struct{ Message struct{ Metadata string } }
+	if body, err := r.GetBody(); err != nil || json.NewDecoder(body).Decode(&call) != nil {
+		return "unread"
+	}
+	return call.Message.Metadata
 }
