@@ -44,6 +44,7 @@ type SuspendedPage = circuit.SuspendedPage
 type PageStatus struct {
 	Page     string     `json:"page"`
 	Class    string     `json:"class"`
+	Owner    bool       `json:"owner,omitempty"`   // this replica alone sends for the page, as far as is known
 	Since    *time.Time `json:"since,omitempty"`   // in excess
 	Lanes    []string   `json:"lanes,omitempty"`   // queues
 	Sick     bool       `json:"sick,omitempty"`    // calls for it fail, and it is probed
@@ -52,14 +53,14 @@ type PageStatus struct {
 	Waiting  int        `json:"waiting"`           // messages in this replica's hands and in no call
 	Reason   Reason     `json:"reason,omitempty"`  // why the first of them waits; empty: none does for longer than a moment
 	Until    time.Time  `json:"until,omitzero"`    // when that ends by itself; missing: when what they wait for happens
-	Oldest   float64    `json:"oldest"`            // age in seconds of the first of them that may be sent
+	Oldest   float64    `json:"oldest"`            // age in seconds of the first of them
 	InFlight int        `json:"in_flight"`         // calls
 	Arrived  int64      `json:"arrived"`           // messages
 	Sent     int64      `json:"sent"`              // messages
 	Calls    int64      `json:"calls"`             // that were accepted
 	Refused  int64      `json:"refused"`           // calls
 	Usage    int        `json:"usage,omitempty"`   // of the fullest quota that the API tells of, in percent
-	Arrival  *Arrival   `json:"arrival,omitempty"` // of a message that is written now
+	Arrival  *Arrival   `json:"arrival,omitempty"` // of a message that is written now; missing: nothing is sent, and nobody knows for how long
 	Waited   float64    `json:"waited"`            // seconds from when messages were made to their calls, of all sent together
 	// HintUntil is the end of the wait that the platform asked for, a minute at most; missing: the page does not
 	// wait for that.
@@ -142,13 +143,16 @@ func (e *engine) suspended() []SuspendedPage {
 
 // status is that of each page and class that something happened to lately.
 func (e *engine) pageStatus(now time.Time) []PageStatus {
-	p := e.pages
+	p, takesNone := e.pages, e.Broker.Ready() != nil
 	list := make([]PageStatus, 0, len(p.traffic))
 	for k, t := range p.traffic {
 		v := p.gate.View(k)
 		s := PageStatus{
-			Page: k.Page, Class: k.Class, Sick: p.circuits.IsSick(k.Page), Limit: p.limitsOf(k.Page).Of(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
+			Page: k.Page, Class: k.Class, Owner: e.claims.isOwner(k.Page), Sick: p.circuits.IsSick(k.Page), Limit: p.limitsOf(k.Page).Of(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
 			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Usage: t.usage, Arrival: t.forecast.arrival(), Waited: t.waited.Seconds(),
+		}
+		if takesNone { // what is written now waits before it comes here
+			s.Arrival = nil
 		}
 		if l := p.lines[k]; l != nil {
 			if l.spill != nil {
@@ -158,8 +162,8 @@ func (e *engine) pageStatus(now time.Time) []PageStatus {
 			if w := e.why(l, now); s.Waiting > 0 {
 				s.Reason, s.Until = w.reason, w.until
 			}
-			if len(l.ready) > 0 {
-				s.Oldest = l.ready[0].msgs[0].out.Age(now).Seconds()
+			if m := l.oldest(); m != nil {
+				s.Oldest = m.out.Age(now).Seconds()
 			}
 		}
 		if !v.Since.IsZero() {

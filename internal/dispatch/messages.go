@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Messages is a replica's knowledge of one event's copies, the answer of GET
-// /messages.
+// Messages is a replica's knowledge of one event's copies, or of one person's messages, the
+// answer of GET /messages.
 type Messages struct {
 	Messages []MessageStatus `json:"messages"`
 	Lanes    []string        `json:"lanes"` // the page's, of which this replica is the owner: queues
@@ -21,6 +21,8 @@ type Messages struct {
 // MessageStatus is one message.
 type MessageStatus struct {
 	ID      string    `json:"id"`
+	Page    string    `json:"page"`
+	To      string    `json:"to"`
 	State   string    `json:"state"`            // "waiting", "calling", "moving" to another queue, or "sent"
 	Queue   string    `json:"queue,omitempty"`  // where it is from, unless it was sent
 	Attempt int       `json:"attempt"`          // the call that it was sent by, or that is made or waited for; from 1
@@ -77,35 +79,40 @@ func (s *sentLog) add(m *held, now time.Time) {
 	s.next = (s.next + 1) % sentKept
 }
 
-// ofEvent reports whether an id is that of an event or one of its copies.
-func ofEvent(id, event string) bool {
-	rest, ok := strings.CutPrefix(id, event)
+// wanted says which messages are asked for: those of an id or an event, or those to a person.
+type wanted struct{ id, to string }
+
+func (w wanted) has(i identity) bool {
+	if w.to != "" {
+		return i.to == w.to
+	}
+	rest, ok := strings.CutPrefix(i.id, w.id)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// find returns the messages of an event that were sent last.
-func (s *sentLog) find(event string) (found []MessageStatus) {
+// find returns the wanted ones of the messages that were sent last.
+func (s *sentLog) find(w wanted) (found []MessageStatus) {
 	for i := range s.list {
-		if one := &s.list[i]; ofEvent(one.id, event) {
-			found = append(found, MessageStatus{ID: one.id, State: "sent", Attempt: one.attempt, SentAt: one.at})
+		if one := &s.list[i]; w.has(one.identity) {
+			found = append(found, MessageStatus{ID: one.id, Page: one.page, To: one.to, State: "sent", Attempt: one.attempt, SentAt: one.at})
 		}
 	}
 	return found
 }
 
-// find returns the messages of an event that are held. It looks through all, because an id
-// may be of any form.
-func (e *engine) find(event string) []MessageStatus {
+// find returns the wanted ones of the messages that are held. It looks through all, because
+// an id may be of any form.
+func (e *engine) find(w wanted) []MessageStatus {
 	now, found := e.Now(), []MessageStatus{}
 	names := map[state]string{isWaiting: "waiting", isCalling: "calling", isMoving: "moving", isGone: "gone"}
 	for _, c := range e.claims.all {
 		for _, s := range c.sources {
 			for m := s.first; m != nil; m = m.next {
-				if ofEvent(m.delivery.ID, event) {
-					w := e.whyMessage(m, now)
+				if w.has(m.identity()) {
+					why := e.whyMessage(m, now)
 					found = append(found, MessageStatus{
-						ID: m.delivery.ID, State: names[m.state], Queue: s.queue, Attempt: m.out.Attempts + 1, Age: m.out.Age(now).Seconds(),
-						Reason: w.reason, Until: w.until,
+						ID: m.delivery.ID, Page: m.out.Page, To: m.out.To, State: names[m.state], Queue: s.queue, Attempt: m.out.Attempts + 1,
+						Age: m.out.Age(now).Seconds(), Reason: why.reason, Until: why.until,
 					})
 				}
 			}
@@ -127,33 +134,38 @@ func (e *engine) lanesOf(page string) []string {
 	return slices.Compact(list)
 }
 
-// messages asks the engine about an event's copies.
-func (d *Dispatcher) messages(ctx context.Context, event string) (Messages, error) {
-	page, _, _ := strings.Cut(event, "/")
+// maxFound bounds the messages in an answer: to one person there may be thousands.
+const maxFound = 1000
+
+// messages asks the engine.
+func (d *Dispatcher) messages(ctx context.Context, w wanted) (Messages, error) {
+	page, _, _ := strings.Cut(w.id, "/")
 	question := func(e *engine) Messages {
 		sent := &e.calls.sent
-		return Messages{Messages: append(e.find(event), sent.find(event)...), Lanes: e.lanesOf(page), SentSince: sent.since}
+		found := append(e.find(w), sent.find(w)...)
+		return Messages{Messages: found[:min(maxFound, len(found))], Lanes: e.lanesOf(page), SentSince: sent.since}
 	}
 	return ask(ctx, d, question)
 }
 
-// MessagesHandler serves what the dispatcher knows of an event's copies, for the
-// admin port:
+// MessagesHandler serves what the dispatcher knows of messages, for the admin port:
 //
-//	GET /messages?id=ID  → Messages
+//	GET /messages?id=ID    → Messages
+//	GET /messages?to=PSID  → Messages
 //
 // ID is a message's, or an event's: PAGE/MID.
 // The dispatcher knows the messages that it holds, and those that it has sent last. The others
-// are of other replicas.
+// are of other replicas. It tells 1,000 at most.
 func (d *Dispatcher) MessagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /messages", func(w http.ResponseWriter, r *http.Request) {
-		id := r.URL.Query().Get("id")
-		if id == "" {
-			d.write(w, r, http.StatusBadRequest, map[string]string{"error": "id: must be given", "field": "id"})
+		query := r.URL.Query()
+		asked := wanted{query.Get("id"), query.Get("to")}
+		if (asked.id == "") == (asked.to == "") {
+			d.write(w, r, http.StatusBadRequest, map[string]string{"error": "id: either it or to must be given", "field": "id"})
 			return
 		}
-		found, err := d.messages(r.Context(), id)
+		found, err := d.messages(r.Context(), asked)
 		d.answer(w, r, found, err)
 	})
 	return mux

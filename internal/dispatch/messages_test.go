@@ -40,10 +40,13 @@ func TestMessagesHandler(t *testing.T) {
 		h := r.only().MessagesHandler()
 		get := func(id string) (answer Messages) {
 			t.Helper()
+			if !strings.Contains(id, "=") {
+				id = "id=" + id
+			}
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?id="+id, nil))
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?"+id, nil))
 			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
-				t.Fatalf("GET /messages?id=%s = %d %q, %v", id, w.Code, w.Body, err)
+				t.Fatalf("GET /messages?%s = %d %q, %v", id, w.Code, w.Body, err)
 			}
 			return answer
 		}
@@ -66,12 +69,22 @@ func TestMessagesHandler(t *testing.T) {
 		if m := get("order-17").Messages[0]; m.Reason != WaitsForAnswer || get("p/m1/slow").Messages[0].Reason != "" {
 			t.Errorf("order-17 waits for %q, want for the answer to the call before it, and the call for nothing", m.Reason)
 		}
+		if s, err := r.only().status(t.Context()); err != nil || len(s.Pages) != 1 || s.Pages[0].Oldest < 1 || !s.Pages[0].Owner {
+			t.Errorf("status = %+v, %v, want this page's owner, and the age of what waits for the answer", s.Pages, err)
+		}
 		want("p/m3", nil)
+		want("to=slow", map[string]string{"p/m1/slow": "calling", "p/m2/slow": "waiting", "order-17": "waiting"})
+		want("to=slo", nil)
+		if m := get("to=quick").Messages[0]; m.Page != "p" || m.To != "quick" {
+			t.Errorf("message to quick = %+v, want its page and person", m)
+		}
 		r.sleep(10 * time.Second)
 		want("p/m2", map[string]string{"p/m2/slow": "sent"})
-		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?id=", nil)); w.Code != 400 {
-			t.Errorf("GET /messages?id= = %d, want 400", w.Code)
+		for _, query := range []string{"id=", "id=p/m1&to=slow"} {
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?"+query, nil)); w.Code != 400 {
+				t.Errorf("GET /messages?%s = %d, want 400", query, w.Code)
+			}
 		}
 	})
 }

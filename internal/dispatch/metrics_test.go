@@ -302,7 +302,7 @@ func TestPagesHandler(t *testing.T) {
 			b.Arrived != 2000 || b.Sent < 200 || b.Sent != b.Calls || b.Waited <= 0 {
 			t.Errorf("first page = %+v, want the page in excess at some 294/s, more than 1,000 of 2,000 waiting for a second", b)
 		}
-		found, _ := r.only().messages(t.Context(), "busy/m1")
+		found, _ := r.only().messages(t.Context(), wanted{id: "busy/m1"})
 		lanes := found.Lanes
 		if want := r.lanesOf("busy"); len(want) != 1 || !slices.Equal(answer.Pages[0].Lanes, want) || !slices.Equal(lanes, want) {
 			t.Errorf("lanes = %v and, of a message, %v, want %v", answer.Pages[0].Lanes, lanes, want)

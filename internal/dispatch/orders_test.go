@@ -451,7 +451,8 @@ func TestManyPausedPages(t *testing.T) {
 	}
 }
 
-// Of a page for which nothing is sent there is no arrival, also where nothing of it waits.
+// Of a page for which nothing is sent there is no arrival, also where nothing of it waits. Nor is
+// there one while nothing can be published.
 func TestNoArrivalWhilePaused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
@@ -467,6 +468,11 @@ func TestNoArrivalWhilePaused(t *testing.T) {
 		if arrival() == nil {
 			t.Error("a page that is sent for has no arrival")
 		}
+		r.replicas[0].link.with(func(l *link) { l.alarm = true })
+		if a := arrival(); a != nil {
+			t.Errorf("arrival while the broker takes no messages = %+v, want none", a)
+		}
+		r.replicas[0].link.with(func(l *link) { l.alarm = false })
 		r.give(orders.Pause, "page0", nil)
 		r.sleep(time.Second)
 		if a := arrival(); a != nil {

@@ -357,7 +357,7 @@ func (r *rig) toldAll() (events []message.Event) {
 func (r *rig) lanesOf(page string) (names []string) {
 	for _, p := range r.replicas {
 		if !p.ended {
-			found, _ := p.messages(context.Background(), page+"/") // one that has ended has none
+			found, _ := p.messages(context.Background(), wanted{id: page + "/"}) // one that has ended has none
 			names = append(names, found.Lanes...)
 		}
 	}

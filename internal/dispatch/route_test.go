@@ -312,7 +312,7 @@ func TestBodysIDCounts(t *testing.T) {
 			}
 		}
 		r.sleep(5 * time.Second)
-		known, err := r.only().messages(context.Background(), "page0/m")
+		known, err := r.only().messages(context.Background(), wanted{id: "page0/m"})
 		if err != nil {
 			t.Fatal(err)
 		}

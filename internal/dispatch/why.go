@@ -70,19 +70,38 @@ func (e *engine) why(l *line, now time.Time) waiting {
 	if len(l.ready) > 0 {
 		return e.whyFirst(l, l.ready[0].msgs[0], now)
 	}
-	var first *recipient
-	for _, r := range l.recipients {
-		if len(r.msgs) > 0 && (first == nil || r.msgs[0].seq < first.msgs[0].seq) {
-			first = r
-		}
-	}
-	switch {
+	switch first := l.firstBusy(); {
 	case first != nil:
 		return first.why()
 	case len(l.aside) > 0: // until it goes round
 		return waiting{WaitsAside, l.aside[0].since.Add(retryLong + asideTime)}
 	}
 	return waiting{}
+}
+
+// firstBusy returns the recipient whose message came first, of a line without one who could be
+// sent something; nil if nothing waits.
+func (l *line) firstBusy() (first *recipient) {
+	for _, r := range l.recipients {
+		if len(r.msgs) > 0 && (first == nil || r.msgs[0].seq < first.msgs[0].seq) {
+			first = r
+		}
+	}
+	return first
+}
+
+// oldest returns the first message that waits, nil if there is none. A broadcast that stands
+// aside is behind all others.
+func (l *line) oldest() *held {
+	switch first := l.firstBusy(); {
+	case len(l.ready) > 0:
+		return l.ready[0].msgs[0]
+	case first != nil:
+		return first.msgs[0]
+	case len(l.aside) > 0:
+		return l.aside[0]
+	}
+	return nil
 }
 
 // whyFirst is why of a line with a recipient who could be sent m.
