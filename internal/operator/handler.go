@@ -40,6 +40,7 @@ type Store interface {
 	Forget(ctx context.Context, page, psid string) error
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
 	FindEvents(ctx context.Context, page, id string) ([]rooms.EventView, error)
+	FindPeople(ctx context.Context, page, psid string) ([]rooms.PersonView, error)
 	Reports(ctx context.Context, page string, after rooms.ReportView, limit int) ([]rooms.ReportView, error)
 	Broadcasts() rooms.Broadcasts
 }
@@ -87,6 +88,7 @@ func (c Config) withDefaults() (Config, error) {
 //	GET    /rooms?page=&after=&limit=      rooms of a page with members and messages per hour
 //	GET    /reports?page=&after=&limit=    users' reports, the latest first; after is the next of the answer before
 //	GET    /messages?mid=&page=            what core knows of a message, for a day; without a page on all pages
+//	GET    /people?psid=&page=             what keeps copies from a person; without a page on all pages
 //	POST   /broadcast                      see BroadcastRequest; answered 202
 //	GET    /broadcasts?page=&limit=        broadcasts of the last week, the newest first
 //	GET    /broadcasts/{id}                the progress of one
@@ -120,6 +122,7 @@ func New(cfg Config) (*Handler, error) {
 	h.handle("GET /rooms", h.limited(h.getRooms))
 	h.handle("GET /reports", h.limited(h.getReports))
 	h.handle("GET /messages", h.limited(h.getMessages))
+	h.handle("GET /people", h.limited(h.getPeople))
 	h.handle("POST /broadcast", h.postBroadcast)
 	h.handle("GET /broadcasts", h.getBroadcasts)
 	h.handle("GET /broadcasts/{id}", h.getBroadcast)
@@ -130,7 +133,7 @@ func New(cfg Config) (*Handler, error) {
 // Patterns returns the patterns of http.ServeMux for everything that a Handler
 // serves.
 func Patterns() []string {
-	return []string{"/pages", "/pages/", "/rooms", "/reports", "/messages", "/broadcast", "/broadcasts", "/broadcasts/"}
+	return []string{"/pages", "/pages/", "/rooms", "/reports", "/messages", "/people", "/broadcast", "/broadcasts", "/broadcasts/"}
 }
 
 // ServeHTTP implements http.Handler.

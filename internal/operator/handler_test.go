@@ -122,6 +122,8 @@ func TestLists(t *testing.T) {
 		r.wantAnswer(t, "GET", "/messages?mid=b", "", 200,
 			`{"messages":[{"page":"p","mid":"b","received":"2000-01-01T00:00:00Z","finished":false,"user":"2","room":1,"copies":1}]}`)
 		r.wantAnswer(t, "GET", "/messages?mid=b&page=q", "", 200, `{"messages":[]}`)
+		r.wantAnswer(t, "GET", "/people?psid=2", "", 200, `{"people":[{"page":"p","psid":"2","room":1,"wrote":"2000-01-01T00:00:00Z","closed":false}]}`)
+		r.wantAnswer(t, "GET", "/people?psid=2&page=q", "", 200, `{"people":[]}`)
 		r.receive(t, "2", "j", command.Command{Kind: command.Report, Name: "guest 1"})
 		r.wantAnswer(t, "GET", "/reports?page=p&limit=1", "", 200, `{"next":"946684800000/j","page":"p","reports":[`+
 			`{"reporter":"2","accused":"1","name":"Guest 1","room":1,"times":1,"at":"2000-01-01T00:00:00Z","texts":[{"at":"2000-01-01T00:00:00Z","text":"hello"}]}]}`)
@@ -292,6 +294,8 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/broadcast", `{"page":"p","text":"x","id":".."}`, 400, "id"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","after":"1"}`, 400, "after"},
 			{"GET", "/messages", "", 400, "mid"},
+			{"GET", "/people", "", 400, "psid"},
+			{"GET", "/people?psid=a%1fb", "", 400, "psid"},
 			{"GET", "/messages?mid=a%1fb", "", 400, "mid"},
 			{"GET", "/messages?mid=a&page=a%1fb", "", 400, "page"},
 			{"GET", "/broadcasts?limit=0", "", 400, "limit"},

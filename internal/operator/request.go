@@ -83,6 +83,7 @@ func checkIDs(r *http.Request) error {
 		{"page", query.Get("page")},
 		{"after", query.Get("after")},
 		{"mid", query.Get("mid")},
+		{"psid", query.Get("psid")},
 		{"page", r.PathValue("page")},
 		{"psid", r.PathValue("psid")},
 		{"broadcast", r.PathValue("id")},

@@ -215,6 +215,7 @@ func stepsAreSmall(t *testing.T, s *Store, conn *pgx.Conn) {
 		"CountAudiences": func() error { return s.CountAudiences(t.Context()) },
 		"PrunePeople":    func() error { return s.PrunePeople(t.Context()) },
 		"FindEvents":     func() error { _, err := s.FindEvents(t.Context(), "", "m"); return err },
+		"FindPeople":     func() error { _, err := s.FindPeople(t.Context(), "", "a"); return err },
 	} {
 		kept.plans = nil
 		if err := do(); err != nil {

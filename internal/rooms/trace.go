@@ -58,3 +58,55 @@ func scanEvent(r row, v *EventView) error {
 	v.Copies, v.Rejected, v.Paused = len(res.Relay), res.Rejected, res.Paused
 	return nil
 }
+
+// PersonView is a person of a page in the operators' answers.
+type PersonView struct {
+	Page   string    `json:"page"`
+	User   string    `json:"psid"`
+	Room   int       `json:"room,omitempty"` // 0: the person is in none
+	Wrote  time.Time `json:"wrote"`          // last
+	Closed bool      `json:"closed"`         // the platform lets nobody write to it, until it writes again
+	// Until these ends the person gets no copies, or is banned; missing: it is not so.
+	Failing *time.Time `json:"failing,omitempty"`
+	Muted   *time.Time `json:"muted,omitempty"`
+	Banned  *time.Time `json:"banned,omitempty"` // the zero time: for ever
+}
+
+// FindPeople returns the people of an id on a page, on all pages if page is empty.
+func (s *Store) FindPeople(ctx context.Context, page, psid string) ([]PersonView, error) {
+	const columns = `SELECT u.page, u.psid, COALESCE(m.room, 0), u.last_inbound, u.window_closed_at IS NOT NULL, u.failing_until, u.muted_until, u.banned_until FROM `
+	const member = ` LEFT JOIN members m ON m.page = u.page AND m.psid = u.psid `
+	var list []PersonView
+	var err error
+	now := s.cfg.Now()
+	scan := func(r row, v *PersonView) error { return v.scan(r, now) }
+	if page != "" {
+		err = s.do(ctx, all(&list, columns+`people u`+member+`WHERE u.page = $1 AND u.psid = $2`, []any{page, psid}, scan))
+	} else {
+		err = s.stepPages(ctx, func(ctx context.Context, after, last string) error {
+			return s.do(ctx, all(&list, columns+`pages p JOIN people u ON u.page = p.page AND u.psid = $3`+member+`
+				WHERE p.page > $1 AND p.page <= $2 ORDER BY u.page`, []any{after, last, psid}, scan))
+		})
+	}
+	return list, failed("find people", classify(err))
+}
+
+func (v *PersonView) scan(r row, now time.Time) error {
+	var wrote, failing, muted, banned int64
+	var room int64
+	if err := r.Scan(&v.Page, &v.User, &room, &wrote, &v.Closed, &failing, &muted, &banned); err != nil {
+		return err
+	}
+	v.Room, v.Wrote = int(room), time.UnixMilli(wrote).UTC()
+	v.Closed = v.Closed || now.Sub(v.Wrote) >= Window
+	for _, end := range []struct {
+		until int64
+		to    **time.Time
+	}{{failing, &v.Failing}, {muted, &v.Muted}, {banned, &v.Banned}} {
+		if end.until > now.UnixMilli() {
+			at := untilTime(end.until)
+			*end.to = &at
+		}
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package rooms
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -40,5 +41,37 @@ func TestFindEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("")
+	})
+}
+
+// TestFindPeople: an operator learns why a person gets nothing: it is in no room, silent,
+// failing, muted or banned.
+func TestFindPeople(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := trio(t, Config{DatabaseURL: url, Capacity: 3, Now: now.Now})
+		want := func(page string, want ...PersonView) {
+			t.Helper()
+			got, err := s.FindPeople(t.Context(), page, "a")
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("FindPeople(%q) = %v: -want +got\n%s", page, err, diff)
+			}
+		}
+		member := PersonView{Page: "p", User: "a", Room: 1, Wrote: noon}
+		want("p", member)
+		want("q")
+		receive(t, s, Event{Page: "q", User: "a", ID: "m", Command: command.Command{Text: "hello"}})
+		other := PersonView{Page: "q", User: "a", Room: 1, Wrote: noon}
+		want("", member, other)
+		later := noon.Add(time.Hour)
+		if err := errors.Join(s.Ban(t.Context(), "p", "a", time.Time{}), s.HoldCopies(t.Context(), "q", "a", noon, later)); err != nil {
+			t.Fatal(err)
+		}
+		member.Banned, member.Room, other.Failing = new(time.Time), 0, &later
+		want("", member, other)
+		now.Advance(24 * time.Hour)
+		member.Closed, other.Closed, other.Failing = true, true, nil
+		want("", member, other)
 	})
 }
