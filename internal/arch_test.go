@@ -59,6 +59,9 @@ func house() []row {
 		{"broadcast", "backoff message metric plaintext queue rooms tracing"},
 		{"operator", "audit broadcast message orders plaintext rooms"},
 
+		// What operators ask of all programs.
+		{"inquiry", "dispatch operator queue replicas rooms"},
+
 		// The way in by HTTP, of core and dispatcher.
 		{"submit", "audit message metric queue"},
 
@@ -83,7 +86,7 @@ func house() []row {
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
 		{"cmd/chatclub", "fakeapi/... app backoff console deadletter demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service"},
-		{"cmd/chatclubctl", "app backoff deadletter dispatch message operator queue queue/rabbit replicas rooms service"},
+		{"cmd/chatclubctl", "app backoff deadletter dispatch inquiry message operator queue queue/rabbit replicas rooms service"},
 
 		// Other ways to send, and ways to fail, for the demonstration. The load test,
 		// which is a module of its own, has them too.

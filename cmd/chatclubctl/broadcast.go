@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"chatclub/internal/inquiry"
 	"chatclub/internal/operator"
 	"chatclub/internal/replicas"
 	"chatclub/internal/rooms"
@@ -149,7 +150,7 @@ func (c *broadcastCall) table(list ...rooms.Broadcast) error {
 			room = fmt.Sprint(b.Room)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%g\t%s\t%s\n", printable(b.ID), printable(b.Page), room, printable(string(b.State)),
-			b.Queued, b.Recipients, b.Rate, since(b.Created), since(b.Deadline))
+			b.Queued, b.Recipients, b.Rate, inquiry.Moment(b.Created), inquiry.Moment(b.Deadline))
 	}
 	return w.Flush()
 }

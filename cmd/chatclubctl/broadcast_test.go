@@ -47,7 +47,11 @@ func newCore(t *testing.T) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(h)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			h.ServeHTTP(w, r)
+		}
+	}))
 	t.Cleanup(s.Close)
 	return s
 }

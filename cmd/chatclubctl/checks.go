@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/inquiry"
 	"chatclub/internal/replicas"
 )
 
@@ -162,7 +163,7 @@ func (p *patient) stopped() (faults []fault, notLooked string) {
 		for _, s := range v.Suspended {
 			if suspended = true; s.Code != "" {
 				faults = append(faults, fault{
-					Says: fmt.Sprintf("page %s is suspended on %s (code %s), probed at %s", v.Page, s.Dispatcher, s.Code, since(s.ProbeAt)),
+					Says: fmt.Sprintf("page %s is suspended on %s (code %s), probed at %s", v.Page, s.Dispatcher, s.Code, inquiry.Moment(s.ProbeAt)),
 					Do:   "Repair its token or permission; pause the page meanwhile.", Runbook: "PageSuspended",
 				})
 			}
@@ -171,7 +172,7 @@ func (p *patient) stopped() (faults []fault, notLooked string) {
 			x := c.Reason.Explain()
 			byOther := suspended || c.Reason == dispatch.WaitsForResume || c.Reason == dispatch.WaitsForAPI || c.Reason == dispatch.WaitsForBroker
 			if c.Waiting > 0 && !x.Alone && !byOther {
-				faults = append(faults, fault{Says: fmt.Sprintf("page %s %s: %d wait %s", v.Page, c.Class, c.Waiting, c.waits()), Do: upper(x.Do) + ".", Runbook: x.Runbook})
+				faults = append(faults, fault{Says: fmt.Sprintf("page %s %s: %d wait %s", v.Page, c.Class, c.Waiting, c.Waits()), Do: upper(x.Do) + ".", Runbook: x.Runbook})
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"chatclub/internal/app"
 	"chatclub/internal/deadletter"
+	"chatclub/internal/inquiry"
 	"chatclub/internal/message"
 	"chatclub/internal/service"
 )
@@ -113,7 +114,7 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 		if c.json {
 			return json.NewEncoder(c.stdout).Encode(l)
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", since(l.Time), printable(string(l.Reason)), printable(l.Page),
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", inquiry.Moment(l.Time), printable(string(l.Reason)), printable(l.Page),
 			printable(l.Recipient), l.Attempts, printable(codes(l)), printable(l.ID))
 		return err
 	}
@@ -167,7 +168,7 @@ func (t tool) deadShow(ctx context.Context, id string, args []string) (err error
 		w := newTable(c.stdout)
 		for _, f := range []struct{ name, value string }{
 			{"id", l.ID},
-			{"dead since", since(l.Time)},
+			{"dead since", inquiry.Moment(l.Time)},
 			{"reason", string(l.Reason)},
 			{"page", l.Page},
 			{"recipient", l.Recipient},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/inquiry"
 	"chatclub/internal/queue"
 	"chatclub/internal/service"
 )
@@ -36,7 +37,7 @@ func (s doctorSettings) Validate() error {
 type patient struct {
 	overview
 	top         queue.Topology
-	pages       []pageView
+	pages       []inquiry.Page
 	statuses    []dispatch.Status // of the dispatchers
 	names       []string          // of the dispatchers
 	pagesErr    error
@@ -105,7 +106,7 @@ func (t tool) examine(ctx context.Context, s doctorSettings) (p *patient, err er
 	if p.overview, err = t.lookAt(ctx, s.statusSettings, f); err != nil {
 		return nil, err
 	}
-	p.pages, p.statuses, p.pagesErr = pagesOf(ctx, f)
+	p.pages, p.statuses, p.pagesErr = inquiry.Pages(ctx, f)
 	for _, r := range f.Dispatchers {
 		p.names = append(p.names, r.Name)
 	}

@@ -45,7 +45,7 @@ func commands() []command {
 	return []command{
 		{"status", "", "say of RabbitMQ and each program whether it is ready", tool.status},
 		{"doctor", "", "look for all that is wrong, and say what to do", tool.doctor},
-		{"why", "PAGE|ID", "say why messages of a page, or one message, wait, and until when", tool.why},
+		{"why", "PAGE|ID|PERSON", "say why messages of a page, to a person, or one message, wait, and until when", tool.why},
 		{"dead list", "", "list dead letters, and count them by reason", tool.deadList},
 		{"dead show", "ID", "show the dead letters of an id", tool.deadShow},
 		{"dead replay", "", "send dead letters again", tool.deadReplay},

@@ -69,7 +69,7 @@ func TestWrongUsage(t *testing.T) {
 		"dead replay -rate NaN":        "-rate",
 		"dead purge -page 1":           "-yes",
 		"pages list":                   "DISPATCHERS or CORE",
-		"why":                          "PAGE|ID must follow",
+		"why":                          "PAGE|ID|PERSON must follow",
 		"why 1/m":                      "CORE or DISPATCHERS",
 		"why 1 -partitions 0":          "PARTITIONS",
 		"status -webhook x":            "WEBHOOK",

@@ -1,20 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
-	"chatclub/internal/dispatch"
+	"chatclub/internal/inquiry"
 	"chatclub/internal/message"
-	"chatclub/internal/operator"
 	"chatclub/internal/replicas"
 	"chatclub/internal/service"
 )
@@ -30,27 +26,6 @@ func (pagesSettings) About() string {
 		"must not send for, core which are paused. pause, resume and limit are orders for all dispatchers, and stay."
 }
 
-// pageView is a page as all replicas see it.
-type pageView struct {
-	Page        string               `json:"page"`
-	Core        *operator.Page       `json:"core,omitempty"` // nil: core does not know it, or was not asked
-	Dispatchers []ownedPage          `json:"dispatchers,omitempty"`
-	Suspended   []suspendedPage      `json:"suspended,omitempty"`
-	Paused      *dispatch.PausedPage `json:"paused,omitempty"` // by an order
-}
-
-// ownedPage is one class of a page at the dispatcher that owns it.
-type ownedPage struct {
-	Dispatcher string `json:"dispatcher"`
-	dispatch.PageStatus
-}
-
-// suspendedPage is a page that a dispatcher has suspended.
-type suspendedPage struct {
-	Dispatcher string `json:"dispatcher"`
-	dispatch.SuspendedPage
-}
-
 // openPages reads flags and settings, and finds the replicas.
 func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string) (f replicas.Fleet, err error) {
 	s, err := service.LoadFlags[pagesSettings](flags, args, t.environ, t.stdout)
@@ -63,118 +38,6 @@ func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string)
 	return s.fleet(ctx), nil
 }
 
-// pagesOf merges what all replicas know, those first that something keeps back, and
-// returns each dispatcher's answer beside it. An error comes with the known pages.
-func pagesOf(ctx context.Context, f replicas.Fleet) ([]pageView, []dispatch.Status, error) {
-	views := make(map[string]*pageView)
-	view := func(page string) *pageView {
-		if views[page] == nil {
-			views[page] = &pageView{Page: page}
-		}
-		return views[page]
-	}
-	statuses := make([]dispatch.Status, len(f.Dispatchers))
-	err := replicas.Each(f.Dispatchers, func(i int, r replicas.Replica) error {
-		return f.Ask(ctx, http.MethodGet, r.URL+"/pages", nil, &statuses[i])
-	})
-	for i, s := range statuses {
-		for _, p := range s.Pages {
-			v := view(p.Page)
-			v.Dispatchers = append(v.Dispatchers, ownedPage{f.Dispatchers[i].Name, p})
-		}
-		for _, p := range s.Paused {
-			view(p.Page).Paused = &p
-		}
-		for _, p := range s.Suspended {
-			v := view(p.Page)
-			v.Suspended = append(v.Suspended, suspendedPage{f.Dispatchers[i].Name, p})
-		}
-	}
-	known, coreErr := corePages(ctx, f)
-	for i := range known {
-		view(known[i].Page).Core = &known[i]
-	}
-	list := make([]pageView, 0, len(views))
-	for _, v := range views {
-		list = append(list, *v)
-	}
-	slices.SortFunc(list, func(a, b pageView) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Page, b.Page))
-	})
-	return list, statuses, errors.Join(err, coreErr)
-}
-
-// corePages asks core for all pages.
-func corePages(ctx context.Context, f replicas.Fleet) ([]operator.Page, error) {
-	if len(f.Core) == 0 {
-		return nil, nil
-	}
-	return operator.AllPages(func(path string, answer any) error {
-		return f.AskCore(ctx, http.MethodGet, path, nil, answer)
-	})
-}
-
-// rank orders pages: those that are kept back first, then those in excess.
-func (v pageView) rank() int {
-	sick := slices.ContainsFunc(v.Dispatchers, func(p ownedPage) bool { return p.Sick })
-	switch {
-	case sick || len(v.Suspended) > 0 || v.Paused != nil || v.Core != nil && v.Core.Paused:
-		return 0
-	case slices.ContainsFunc(v.Dispatchers, func(p ownedPage) bool { return p.Since != nil }):
-		return 1
-	}
-	return 2
-}
-
-// state says what keeps the page back.
-func (v pageView) state() string {
-	var parts []string
-	paused := func(until *time.Time, reason string) {
-		text := "paused"
-		if until != nil {
-			text += " until " + since(*until)
-		}
-		parts = append(parts, text+" ("+reason+")")
-	}
-	switch {
-	case v.Core != nil && v.Core.Paused:
-		paused(v.Core.PausedUntil, v.Core.PauseReason)
-	case v.Paused != nil:
-		paused(v.Paused.Until, strings.TrimSuffix("operator: "+v.Paused.Reason, ": "))
-	}
-	for _, s := range v.Suspended {
-		part := fmt.Sprintf("suspended on %s (code %s), probed at %s", s.Dispatcher, s.Code, since(s.ProbeAt))
-		if s.Code == "" {
-			part = "suspended on " + s.Dispatcher + " (no token)"
-		}
-		parts = append(parts, part)
-	}
-	for _, p := range v.Dispatchers {
-		if p.Sick {
-			parts = append(parts, fmt.Sprintf("calls for it fail on %s, and it is probed", p.Dispatcher))
-		}
-		if p.HintUntil != nil {
-			parts = append(parts, fmt.Sprintf("%s waits on %s until %s, as the platform asked", p.Class, p.Dispatcher, since(*p.HintUntil)))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// state says what keeps the page back, and what messages of this class wait for.
-func (p ownedPage) state(v *pageView) string {
-	text := v.state()
-	if p.Waiting == 0 || p.Reason == "" {
-		return text
-	}
-	switch p.Reason { //nolint:exhaustive // the others are not said yet
-	case dispatch.WaitsForResume, dispatch.WaitsForPermission, dispatch.WaitsForBlock, dispatch.WaitsForPage, dispatch.WaitsForHint:
-		if text != "" { // it says the same
-			return text
-		}
-	}
-	return strings.TrimPrefix(text+", waits "+p.waits(), ", ")
-}
-
 func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 	flags := flag.NewFlagSet("chatclubctl pages list", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print JSON, for programs")
@@ -182,7 +45,7 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 	if err != nil {
 		return err
 	}
-	list, statuses, err := pagesOf(ctx, f)
+	list, statuses, err := inquiry.Pages(ctx, f)
 	if *asJSON {
 		return errors.Join(err, json.NewEncoder(t.stdout).Encode(map[string]any{"pages": list}))
 	}
@@ -195,16 +58,16 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 		}
 		page := printable(v.Page)
 		if len(v.Dispatchers) == 0 {
-			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t%s\n", page, members, printable(v.state()))
+			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t%s\n", page, members, printable(v.State()))
 		}
 		for _, p := range v.Dispatchers {
 			excess := "-"
 			if p.Since != nil {
-				excess = since(*p.Since)
+				excess = inquiry.Moment(*p.Since)
 			}
 			oldest := time.Duration(p.Oldest * float64(time.Second)).Round(time.Millisecond)
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%d\t%s\t%s\n",
-				page, members, p.Dispatcher, printable(p.Class), excess, p.Pace, p.Limit, p.Waiting, oldest, printable(p.state(&v)))
+				page, members, p.Dispatcher, printable(p.Class), excess, p.Pace, p.Limit, p.Waiting, oldest, printable(p.State(&v)))
 		}
 	}
 	if len(statuses) > 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/inquiry"
 	"chatclub/internal/operator"
 )
 
@@ -104,7 +105,7 @@ func TestPagesList(t *testing.T) {
 	}
 
 	out, err = call(t, environ, "pages", "list", "-json")
-	var list struct{ Pages []pageView }
+	var list struct{ Pages []inquiry.Page }
 	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Pages) != 6 || list.Pages[4].Dispatchers[0].Dispatcher != a.name() {
 		t.Errorf("pages list -json prints %s, %v, want the six pages", out, err)
 	}

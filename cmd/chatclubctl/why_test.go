@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/inquiry"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
@@ -21,10 +22,15 @@ func newDispatcher(t *testing.T, know dispatch.Messages, pages ...dispatch.PageS
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.URL.Query().Get("id")
 		switch {
+		case r.URL.Path == "/readyz":
 		case r.URL.Path == "/pages":
 			_ = json.NewEncoder(w).Encode(dispatch.Status{Limit: 4096, Pages: pages, Paused: []dispatch.PausedPage{{Page: "3", Reason: "sale"}}})
 		case r.URL.Path == "/messages" && (id == "1/m1" || id == "1/m1/8" || id == "order-17" || id == "m2" || id == "1/m2"):
 			_ = json.NewEncoder(w).Encode(know)
+		case r.URL.Path == "/messages" && r.URL.Query().Get("to") == "8":
+			_ = json.NewEncoder(w).Encode(know)
+		case r.URL.Path == "/messages":
+			_ = json.NewEncoder(w).Encode(dispatch.Messages{SentSince: know.SentSince})
 		default:
 			http.NotFound(w, r)
 		}
@@ -69,7 +75,7 @@ func TestWhyPage(t *testing.T) {
 			t.Errorf("why prints %q, exit code %d (%v)\nwant %q, %d", out, code, err, row.want, row.code)
 		}
 		out, _ = call(t, environ, "why", row.page.Page, "-json")
-		var answer findings
+		var answer inquiry.Answer
 		if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Page == nil || answer.Act != (row.code != 0) || strings.Join(answer.Sentences, "\n")+"\n" != row.want {
 			t.Errorf("why -json prints %s, %v, want the page, its sentences, and whether somebody must act", out, err)
 		}
@@ -106,12 +112,25 @@ func TestWhyQueues(t *testing.T) {
 	}
 	defer sub.Close()
 	environ := map[string]string{
-		"DISPATCHERS": newDispatcher(t, dispatch.Messages{}, dispatch.PageStatus{Page: "1", Class: "text"}).URL,
+		"DISPATCHERS": newDispatcher(t, dispatch.Messages{}, dispatch.PageStatus{Page: "1", Class: "text", Arrival: &dispatch.Arrival{After: 1, From: 1, To: 2}}).URL,
 		"AMQP_URL":    rabbittest.URL(t), "QUEUE_PREFIX": top.Prefix, "PARTITIONS": "2",
 	}
 	want := "1: no dispatcher takes the 1 messages of " + top.OutboundOf("1") + ":"
 	if out, err := call(t, environ, "why", "1"); exitCode(err) != 3 || !strings.Contains(out, want) {
 		t.Errorf("why prints %q, %v, want %q and exit code 3", out, err, want)
+	}
+	other, err := broker.Consume(top.OutboundOf("1"), queue.ConsumeOptions{Prefetch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	<-other.Deliveries()
+	if err := broker.Publish(t.Context(), queue.Message{Queue: top.OutboundOf("1"), ID: "1/m/8", Body: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	want = "1: somebody else consumes " + top.OutboundOf("1") + ", where 1 messages are ready"
+	if out, err := call(t, environ, "why", "1"); exitCode(err) != 3 || !strings.Contains(out, want) || strings.Contains(out, "arrives") {
+		t.Errorf("why beside a consumer of somebody else prints %q, %v, want %q, no time of arrival and exit code 3", out, err, want)
 	}
 	environ["PARTITIONS"] = "200"
 	if out, err := call(t, environ, "why", "1"); exitCode(err) != 3 || !strings.Contains(out, "PARTITIONS must be as the programs have them") {
@@ -177,6 +196,48 @@ func TestWhyNothing(t *testing.T) {
 	environ = map[string]string{"DISPATCHERS": busy.URL}
 	if out, err := call(t, environ, "why", "1/m1"); err == nil || !strings.Contains(err.Error(), "busy") || out != "" {
 		t.Errorf("why by a busy dispatcher prints %q, %v, want an error", out, err)
+	}
+}
+
+// TestWhyTrouble: no time of arrival is promised while a program is not ready; what one of two
+// dispatchers knows of a page that the other has taken over is not told.
+func TestWhyTrouble(t *testing.T) {
+	t.Parallel()
+	a := dispatch.PageStatus{Page: "1", Class: "text", Pace: 7, Arrival: &dispatch.Arrival{After: 1, From: 1, To: 2}}
+	owner := a
+	owner.Owner = true
+	old, now := newDispatcher(t, dispatch.Messages{}, a), newDispatcher(t, dispatch.Messages{}, owner)
+	blocked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not ready: publish connection: broker blocked: low on disk", http.StatusServiceUnavailable)
+	}))
+	defer blocked.Close()
+	environ := map[string]string{"DISPATCHERS": old.URL + "," + now.URL, "CORE": newCore(t).URL}
+	if out, err := call(t, environ, "why", "1"); err != nil || strings.Count(out, "arrives in about 1s") != 1 {
+		t.Errorf("why prints %q, %v, want one line, of the owner", out, err)
+	}
+	environ["CORE"] = newCore(t).URL + "," + blocked.URL
+	if out, err := call(t, environ, "why", "1"); exitCode(err) != 3 || !strings.Contains(out, "broker blocked: low on disk") || strings.Contains(out, "arrives") {
+		t.Errorf("why prints %q, %v, want that the broker is blocked, no time of arrival, and exit code 3", out, err)
+	}
+}
+
+// TestWhyPerson: core says what keeps copies from a person, and dispatchers which of its messages
+// they have.
+func TestWhyPerson(t *testing.T) {
+	t.Parallel()
+	know := dispatch.Messages{Messages: []dispatch.MessageStatus{
+		{ID: "order-17", Page: "4", To: "8", State: "waiting", Attempt: 1, Reason: dispatch.WaitsForResume},
+	}}
+	environ := map[string]string{"CORE": newCore(t).URL, "DISPATCHERS": newDispatcher(t, know).URL}
+	for _, id := range []string{"7", "1/7"} {
+		out, err := call(t, environ, "why", id)
+		if want := "person 7 of page 1 is in room 1; it wrote last at 20"; err != nil || !strings.HasPrefix(out, want) {
+			t.Errorf("why %s prints %q, %v, want %q", id, out, err, want)
+		}
+	}
+	out, err := call(t, environ, "why", "8")
+	if want := "because operators have paused the page; chatclubctl pages resume 4 ends that"; exitCode(err) != 3 || !strings.Contains(out, want) {
+		t.Errorf("why 8 prints %q, %v, want the message to it, %q, and exit code 3", out, err, want)
 	}
 }
 

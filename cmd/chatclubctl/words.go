@@ -4,7 +4,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode"
 )
 
@@ -23,12 +22,4 @@ func printable(s string) string {
 		}
 		return '�'
 	}, s)
-}
-
-// since is a moment in UTC.
-func since(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.UTC().Format(time.RFC3339)
 }

@@ -78,20 +78,27 @@ func AskBroker(ctx context.Context, b queue.Broker) (h BrokerHealth) {
 			h.CountError = err.Error()
 		}
 	})
-	bounded, cancel := context.WithTimeout(ctx, takesTimeout)
-	defer cancel()
-	err := queue.Takes(bounded, b)
-	if err != nil {
-		text, _, _ := strings.Cut(err.Error(), "; ") // what follows is the other connection's, and mostly the same
-		h.Error = strings.TrimPrefix(text, "publish connection: ")
-	}
+	h.Error = TakesNone(ctx, b)
 	if v, ok := b.(interface{ Version() string }); ok {
-		if h.Version = v.Version(); h.Version == "" && err != nil {
+		if h.Version = v.Version(); h.Version == "" && h.Error != "" {
 			stop()
 		}
 	}
 	asking.Wait()
 	return h
+}
+
+// TakesNone returns why a broker takes no messages, "" if it does. It waits for takesTimeout at
+// most.
+func TakesNone(ctx context.Context, b queue.Broker) string {
+	ctx, cancel := context.WithTimeout(ctx, takesTimeout)
+	defer cancel()
+	err := queue.Takes(ctx, b)
+	if err == nil {
+		return ""
+	}
+	text, _, _ := strings.Cut(err.Error(), "; ") // what follows is the other connection's, and mostly the same
+	return strings.TrimPrefix(text, "publish connection: ")
 }
 
 // Ready is the number of messages on queues of some kinds. It is false if they could not be

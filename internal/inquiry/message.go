@@ -1,4 +1,4 @@
-package main
+package inquiry
 
 import (
 	"context"
@@ -8,15 +8,21 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"chatclub/internal/dispatch"
 	"chatclub/internal/replicas"
 	"chatclub/internal/rooms"
 )
 
-// askMessage asks core and all dispatchers about the messages of an id. It is an error if
-// nobody knows one.
-func (f *findings) askMessage(ctx context.Context, fleet replicas.Fleet, id string) error {
+// Message is a message that a dispatcher holds or has sent lately.
+type Message struct {
+	Dispatcher string `json:"dispatcher"`
+	dispatch.MessageStatus
+}
+
+// askMessage asks core and all dispatchers about the messages of an id.
+func (f *Answer) askMessage(ctx context.Context, fleet replicas.Fleet, id string) error {
 	page, mid, hasPage := strings.Cut(id, "/")
 	if !hasPage {
 		page, mid = "", id
@@ -36,11 +42,7 @@ func (f *findings) askMessage(ctx context.Context, fleet replicas.Fleet, id stri
 	if !hasPage && len(known) > 1 {
 		return fmt.Errorf("%d pages have a message of this id: give PAGE/MID", len(known))
 	}
-	err := errors.Join(coreErr, f.askCopies(ctx, fleet, id))
-	if err == nil && len(known)+len(f.Messages) == 0 {
-		return fmt.Errorf("no program that was asked knows %.300q, as a page or a message", id)
-	}
-	return err
+	return errors.Join(coreErr, f.askDispatchers(ctx, fleet, url.Values{"id": {id}}))
 }
 
 // askAboutEvent asks core for the events of an id; nothing is known without a core.
@@ -57,7 +59,7 @@ func askAboutEvent(ctx context.Context, f replicas.Fleet, page, mid string) ([]r
 
 // received says what core knows of an event.
 func received(m rooms.EventView) string {
-	text := "received by core at " + since(m.Received)
+	text := "received by core at " + Moment(m.Received)
 	if m.Room != 0 {
 		text += fmt.Sprintf(" from %s in room %d", m.User, m.Room)
 	}
@@ -72,22 +74,22 @@ func received(m rooms.EventView) string {
 	return text + fmt.Sprintf("; %d copies are not all queued yet", m.Copies)
 }
 
-// askCopies asks all dispatchers for the messages of an id. A dispatcher that does not
-// answer is in the error.
-func (f *findings) askCopies(ctx context.Context, fleet replicas.Fleet, id string) error {
+// askDispatchers asks all dispatchers for messages: those of an id, or to a person. One that
+// does not answer is in the error.
+func (f *Answer) askDispatchers(ctx context.Context, fleet replicas.Fleet, query url.Values) error {
 	answers := make([]dispatch.Messages, len(fleet.Dispatchers))
 	err := replicas.Each(fleet.Dispatchers, func(i int, r replicas.Replica) error {
-		return fleet.Ask(ctx, http.MethodGet, r.URL+"/messages?id="+url.QueryEscape(id), nil, &answers[i])
+		return fleet.Ask(ctx, http.MethodGet, r.URL+"/messages?"+query.Encode(), nil, &answers[i])
 	})
 	for i, a := range answers {
 		if a.SentSince.After(f.SentSince) {
 			f.SentSince = a.SentSince
 		}
 		for _, m := range a.Messages {
-			f.Messages = append(f.Messages, heldMessage{fleet.Dispatchers[i].Name, m})
+			f.Messages = append(f.Messages, Message{fleet.Dispatchers[i].Name, m})
 		}
 	}
-	slices.SortStableFunc(f.Messages, byID)
+	slices.SortStableFunc(f.Messages, func(a, b Message) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range f.Messages {
 		f.say("%s %s", m.ID, m.why())
 		f.Act = f.Act || !m.Reason.Explain().Alone
@@ -95,19 +97,19 @@ func (f *findings) askCopies(ctx context.Context, fleet replicas.Fleet, id strin
 	switch {
 	case f.SentSince.IsZero():
 	case len(f.Messages) == 0:
-		f.say("no dispatcher holds it, or has sent it since %s: it waits on a queue, was sent before, or is dead (chatclubctl dead show)", since(f.SentSince))
+		f.say("no dispatcher holds it, or has sent it since %s: it waits on a queue, was sent before, or is dead (chatclubctl dead show)", Moment(f.SentSince))
 	default:
-		f.say("dispatchers know what they have sent since %s", since(f.SentSince))
+		f.say("dispatchers know what they have sent since %s", Moment(f.SentSince))
 	}
 	return err
 }
 
 // why says where a message is, and what it waits for.
-func (m heldMessage) why() string {
-	page, _, _ := strings.Cut(m.ID, "/")
+func (m Message) why() string {
+	page := m.Page
 	switch m.State {
 	case "sent":
-		return fmt.Sprintf("was sent at %s by %s, with call %d", since(m.SentAt), m.Dispatcher, m.Attempt)
+		return fmt.Sprintf("was sent at %s by %s, with call %d", Moment(m.SentAt), m.Dispatcher, m.Attempt)
 	case "calling":
 		return fmt.Sprintf("is in call %d, of %s, from %s", m.Attempt, m.Dispatcher, m.Queue)
 	case "waiting":
@@ -123,4 +125,51 @@ func (m heldMessage) why() string {
 		return fmt.Sprintf("is moved by %s from %s to another queue", m.Dispatcher, m.Queue)
 	}
 	return fmt.Sprintf("is %s at %s, from %s", m.State, m.Dispatcher, m.Queue)
+}
+
+// askPerson asks core what keeps copies from a person, PSID or PAGE/PSID, and all dispatchers
+// for the messages to it that they hold or have sent lately.
+func (f *Answer) askPerson(ctx context.Context, fleet replicas.Fleet, id string) (coreErr error) {
+	page, psid, ok := strings.Cut(id, "/")
+	if !ok {
+		page, psid = "", id
+	}
+	if len(fleet.Core) > 0 {
+		var answer struct {
+			People []rooms.PersonView `json:"people"`
+		}
+		coreErr = fleet.AskCore(ctx, http.MethodGet, "/people?"+url.Values{"psid": {psid}, "page": {page}}.Encode(), nil, &answer)
+		f.People = answer.People
+	}
+	for _, p := range f.People {
+		f.say("person %s of page %s %s", p.User, p.Page, about(p))
+	}
+	return errors.Join(coreErr, f.askDispatchers(ctx, fleet, url.Values{"to": {psid}}))
+}
+
+// about says what core knows of a person, and what keeps copies from it.
+func about(p rooms.PersonView) string {
+	text := fmt.Sprintf("is in room %d", p.Room)
+	if p.Room == 0 {
+		text = "is in no room, and gets no copies"
+	}
+	text += "; it wrote last at " + Moment(p.Wrote)
+	if p.Closed {
+		text += "; Messenger lets nobody write to it before it writes again"
+	}
+	for _, x := range []struct {
+		what  string
+		until *time.Time
+	}{
+		{"messages to it failed, and it gets no copies", p.Failing}, {"it has muted its room", p.Muted}, {"it is banned", p.Banned},
+	} {
+		switch {
+		case x.until == nil:
+		case x.until.IsZero():
+			text += "; " + x.what + ", for ever"
+		default:
+			text += "; " + x.what + ", until " + Moment(*x.until)
+		}
+	}
+	return text
 }
