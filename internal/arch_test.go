@@ -31,7 +31,7 @@ func house() []row {
 
 		// The broker.
 		{"queue", "message"},
-		{"replicas", "queue"},
+		{"replicas", "message queue"},
 		{"queue/memory", "queue"},
 		{"queue/rabbit", "backoff metric queue"},
 		{"queue/leftover", "message queue"},

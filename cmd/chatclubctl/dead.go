@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"chatclub/internal/app"
@@ -53,8 +51,9 @@ func (t tool) newDeadCall(words string) *deadCall {
 // withFilter adds the flags that say which letters are meant.
 func (c *deadCall) withFilter() {
 	c.flags.StringVar(&c.id, "id", "", "only letters of this `ID`")
-	c.flags.StringVar(&c.reasons, "reason", "", "only letters of these `REASONS`, with commas between them")
+	c.flags.StringVar(&c.reasons, "reason", "", "only letters of these `REASONS`, with commas between them; none: those that RabbitMQ put there")
 	c.flags.StringVar(&c.filter.Page, "page", "", "only letters of this `PAGE`")
+	c.flags.StringVar(&c.filter.Recipient, "to", "", "only letters to this person, a `PSID`")
 	c.flags.DurationVar(&c.filter.Older, "older", 0, "only letters that are dead for at least so long, such as 24h")
 	c.flags.DurationVar(&c.filter.Newer, "newer", 0, "only letters that are dead for at most so long")
 }
@@ -84,16 +83,11 @@ func (c *deadCall) readFilter() (faults []error) {
 	if c.filter.Older < 0 || c.filter.Newer < 0 {
 		faults = append(faults, errors.New("-older and -newer must not be negative"))
 	}
-	for word := range strings.SplitSeq(c.reasons, ",") {
-		reason := message.Reason(strings.TrimSpace(word))
-		switch {
-		case c.reasons == "":
-		case slices.Contains(message.Reasons(), reason):
-			c.filter.Reasons = append(c.filter.Reasons, reason)
-		default:
-			faults = append(faults, fmt.Errorf("-reason: %.40q is none of %v", reason, message.Reasons()))
-		}
+	reasons, err := message.ReadReasons(c.reasons)
+	if wrong, ok := errors.AsType[*message.FieldError](err); ok {
+		faults = append(faults, fmt.Errorf("-%s: %s", wrong.Field, wrong.Problem))
 	}
+	c.filter.Reasons = reasons
 	return faults
 }
 
@@ -108,14 +102,14 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 	defer func() { err = errors.Join(err, end()) }()
 	table := newTable(c.stdout)
 	if !c.json {
-		fmt.Fprintln(table, "DEAD SINCE\tREASON\tPAGE\tRECIPIENT\tCALLS\tCODES\tID")
+		fmt.Fprintln(table, "DEAD SINCE\tREASON\tPAGE\tRECIPIENT\tCALLS\tCODES\tID\tERROR")
 	}
 	show := func(l deadletter.Letter) error {
 		if c.json {
 			return json.NewEncoder(c.stdout).Encode(l)
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", inquiry.Moment(l.Time), printable(string(l.Reason)), printable(l.Page),
-			printable(l.Recipient), l.Attempts, printable(codes(l)), printable(l.ID))
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", inquiry.Moment(l.Time), printable(string(l.Reason)), printable(l.Page),
+			printable(l.Recipient), l.Attempts, printable(codes(l)), printable(l.ID), printable(shorten(l.Error)))
 		return err
 	}
 	first := deadletter.Oldest{Most: *limit}
@@ -143,6 +137,18 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 		fmt.Fprintf(c.stdout, "The oldest %d are shown; -limit 0 shows all.\n", *limit)
 	}
 	return nil
+}
+
+// shownError is the number of characters of an error in a list.
+const shownError = 60
+
+// shorten cuts an error for a list.
+func shorten(s string) string {
+	r := []rune(s)
+	if len(r) <= shownError {
+		return s
+	}
+	return string(r[:shownError-1]) + "…"
 }
 
 func (t tool) deadShow(ctx context.Context, id string, args []string) (err error) {

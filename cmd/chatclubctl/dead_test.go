@@ -95,11 +95,11 @@ func TestDead(t *testing.T) {
 	want := d.kill(2, "2", message.ReasonExpired)
 
 	out := d.call("dead", "list", "-limit", "4")
-	wantOut := `DEAD SINCE            REASON   PAGE  RECIPIENT  CALLS  CODES  ID
-2023-11-14T22:13:20Z  gone     1     7          1      2      1/m0/7
-2023-11-14T22:13:20Z  gone     1     7          1      2      1/m1/7
-2023-11-14T22:13:20Z  gone     1     7          1      2      1/m2/7
-2023-11-14T22:13:20Z  expired  2     7          1      2      2/m0/7
+	wantOut := `DEAD SINCE            REASON   PAGE  RECIPIENT  CALLS  CODES  ID      ERROR
+2023-11-14T22:13:20Z  gone     1     7          1      2      1/m0/7  because of it
+2023-11-14T22:13:20Z  gone     1     7          1      2      1/m1/7  because of it
+2023-11-14T22:13:20Z  gone     1     7          1      2      1/m2/7  because of it
+2023-11-14T22:13:20Z  expired  2     7          1      2      2/m0/7  because of it
 
 5 dead letters: 3 gone, 2 expired
 The oldest 4 are shown; -limit 0 shows all.
@@ -115,6 +115,19 @@ The oldest 4 are shown; -limit 0 shows all.
 	if out != wantOut {
 		t.Errorf("dead list -json prints\n%swant\n%s", out, wantOut)
 	}
+	byBroker := queue.Message{Queue: d.top.Dead(), ID: "3/m0/8", Body: []byte(`{"id":"3/m0/8","page":"3","to":"8","text":"x","time":1}`)}
+	if err := d.broker.Publish(t.Context(), byBroker); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"-reason none": "1 dead letter: 1 moved by the broker", "-to 8": "1 dead letter: 1 moved by the broker",
+		"-reason none,gone": "4 dead letters: 3 gone, 1 moved by the broker", "-to 9": "0 dead letters",
+	} {
+		if out := d.call(append([]string{"dead", "list"}, strings.Fields(args)...)...); !strings.HasSuffix(out, "\n"+want+"\n") {
+			t.Errorf("dead list %s prints %q, want %q", args, out, want)
+		}
+	}
+	d.call("dead", "purge", "-reason", "none", "-yes")
 	if out := d.call("dead", "show", "1/m1/7"); !strings.Contains(out, "recipient   7\n") || !strings.Contains(out, "error       because of it\n") || strings.Contains(out, "a word") {
 		t.Errorf("dead show prints %q, want the recipient and no text", out)
 	}

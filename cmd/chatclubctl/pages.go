@@ -6,7 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
+	"slices"
 	"time"
 
 	"chatclub/internal/inquiry"
@@ -101,7 +101,20 @@ func (t tool) pagesPause(ctx context.Context, page string, args []string) error 
 		until = "for " + length.String()
 	}
 	fmt.Fprintln(t.stdout, "paused", until)
+	t.doubt(ctx, f, page)
 	return nil
+}
+
+// doubt says that nobody knows the page of an order, which may be a typing error. Nothing is said
+// where a program does not answer.
+func (t tool) doubt(ctx context.Context, f replicas.Fleet, page string) {
+	list, _, err := inquiry.Pages(ctx, f)
+	knows := func(v inquiry.Page) bool {
+		return v.Page == page && (v.Core != nil || len(v.Dispatchers)+len(v.Suspended) > 0)
+	}
+	if err == nil && !slices.ContainsFunc(list, knows) {
+		fmt.Fprintf(t.stdout, "no program has seen page %s yet: is it the page that you mean?\n", printable(page))
+	}
 }
 
 func (t tool) pagesResume(ctx context.Context, page string, args []string) error {
@@ -126,13 +139,14 @@ func (t tool) pagesLimit(ctx context.Context, page string, args []string) error 
 	if err != nil {
 		return err
 	}
-	method, body, said := http.MethodPut, any(limits), "the page has the limits"
-	if limits == (message.Limits{}) {
-		method, body, said = http.MethodDelete, nil, "the page has the limits of the pages file or the settings"
-	}
-	if err := f.Order(ctx, method, page, "limits", body); err != nil {
+	if err := f.Limit(ctx, page, limits); err != nil {
 		return err
 	}
+	said := "the page has the limits"
+	if limits == (message.Limits{}) {
+		said = "the page has the limits of the pages file or the settings"
+	}
 	fmt.Fprintln(t.stdout, said)
+	t.doubt(ctx, f, page)
 	return nil
 }

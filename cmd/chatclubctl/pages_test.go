@@ -153,6 +153,11 @@ func TestPagesOrders(t *testing.T) {
 		}
 	}
 	_, _, _, environ := fleetOfThree(t)
+	others := newPort(t, "99", dispatch.Status{Paused: []dispatch.PausedPage{{Page: "99"}}})
+	out, err := call(t, map[string]string{"ADMIN_TOKEN": "a-word-of-operators", "DISPATCHERS": others.URL}, "pages", "pause", "99", "-for", "1h")
+	if want := "paused for 1h0m0s\nno program has seen page 99 yet: is it the page that you mean?\n"; err != nil || out != want {
+		t.Errorf("the pause of a page that nobody has seen prints %q, %v, want %q", out, err, want)
+	}
 	if out, err := call(t, environ, "pages", "pause", "9"); err == nil || !strings.Contains(err.Error(), "unknown") || out != "" {
 		t.Errorf("an order that is refused prints %q, %v, want the error", out, err)
 	}

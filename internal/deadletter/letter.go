@@ -142,13 +142,14 @@ func (l Letter) readRaw() []message.Event {
 // Filter says which letters are meant. The zero value means all. Each field that
 // is set must fit.
 type Filter struct {
-	IDs     []string
-	Event   string // only the letters of this event, PAGE/MID, and of its copies
-	Reasons []message.Reason
-	Page    string
-	Older   time.Duration // dead for at least so long
-	Newer   time.Duration // dead for at most so long
-	Before  time.Time     // dead before that, or without a time
+	IDs       []string
+	Event     string // only the letters of this event, PAGE/MID, and of its copies
+	Reasons   []message.Reason
+	Page      string
+	Recipient string        // a copy's
+	Older     time.Duration // dead for at least so long
+	Newer     time.Duration // dead for at most so long
+	Before    time.Time     // dead before that, or without a time
 }
 
 // Match reports whether the filter means l. A letter without a time fits no age.
@@ -158,6 +159,7 @@ func (f Filter) Match(l Letter, now time.Time) bool {
 		(f.Event == "" || l.ID == f.Event || strings.HasPrefix(l.ID, f.Event+"/")) &&
 		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, l.Reason)) &&
 		(f.Page == "" || f.Page == l.Page) &&
+		(f.Recipient == "" || f.Recipient == l.Recipient) &&
 		(f.Older == 0 || !l.Time.IsZero() && age >= f.Older) &&
 		(f.Newer == 0 || !l.Time.IsZero() && age <= f.Newer) &&
 		(f.Before.IsZero() || l.Time.Before(f.Before))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chatclub/internal/circuit"
+	"chatclub/internal/message"
 	"chatclub/internal/orders"
 )
 
@@ -26,7 +27,15 @@ type Status struct {
 	Partitions []int           `json:"partitions"` // of which something was delivered lately
 	Pages      []PageStatus    `json:"pages"`      // those in excess first, then those with the most calls
 	Suspended  []SuspendedPage `json:"suspended"`
-	Paused     []PausedPage    `json:"paused"` // by operators: the same on every replica
+	Paused     []PausedPage    `json:"paused"`            // by operators: the same on every replica
+	Limited    []LimitedPage   `json:"limited,omitempty"` // has limits by operators: the same on every replica
+}
+
+// LimitedPage is a page whose limits operators have ordered. Those that are missing are as
+// configured.
+type LimitedPage struct {
+	Page string `json:"page"`
+	message.Limits
 }
 
 // PausedPage is a page that operators have paused.
@@ -113,6 +122,7 @@ func (d *Dispatcher) status(ctx context.Context) (Status, error) {
 		)
 	})
 	s.Pages, s.Paused = s.Pages[:min(listLimit, len(s.Pages))], s.Paused[:min(listLimit, len(s.Paused))]
+	s.Limited = s.Limited[:min(listLimit, len(s.Limited))]
 	return s, err
 }
 
@@ -128,7 +138,7 @@ func (e *engine) status() Status {
 	now := e.Now()
 	return Status{
 		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.circuits.IsOpen(), Partitions: e.claims.owned(now),
-		Suspended: e.suspended(), Paused: e.paused(now), Pages: e.pageStatus(now),
+		Suspended: e.suspended(), Paused: e.paused(now), Limited: e.limited(), Pages: e.pageStatus(now),
 	}
 }
 
@@ -191,6 +201,17 @@ func (d *Dispatcher) paused(now time.Time) []PausedPage {
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b PausedPage) int { return cmp.Compare(a.Page, b.Page) })
+	return list
+}
+
+// limited lists the pages whose limits operators have ordered.
+func (d *Dispatcher) limited() (list []LimitedPage) {
+	for page, o := range d.orders.Pages() {
+		if o.Limits != (message.Limits{}) {
+			list = append(list, LimitedPage{page, o.Limits})
+		}
+	}
+	slices.SortFunc(list, func(a, b LimitedPage) int { return cmp.Compare(a.Page, b.Page) })
 	return list
 }
 

@@ -2,6 +2,7 @@ package message
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,34 @@ func Reasons() []Reason {
 		ReasonUndecodable, ReasonGone, ReasonWindowClosed, ReasonNotOurs, ReasonBadMessage,
 		ReasonPageStopped, ReasonExhausted, ReasonAmbiguous, ReasonExpired, ReasonFailing,
 	}
+}
+
+// WorthReplay lists the reasons of messages that can be sent once their cause is repaired. Those
+// of others would die again, or arrive twice.
+func WorthReplay() []Reason {
+	return []Reason{ReasonExpired, ReasonPageStopped, ReasonExhausted, ReasonUndecodable}
+}
+
+// NoReason is the word for the reason of letters that the broker itself put on the queue.
+const NoReason = "none"
+
+// ReadReasons reads a list of reasons with commas between them; "" is no list. NoReason is the
+// empty reason.
+func ReadReasons(list string) (reasons []Reason, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for word := range strings.SplitSeq(list, ",") {
+		reason := Reason(strings.TrimSpace(word))
+		switch {
+		case reason == NoReason:
+			reason = ""
+		case !slices.Contains(Reasons(), reason):
+			return nil, &FieldError{Field: "reason", Problem: fmt.Sprintf("%.40q is none of %v %s", reason, Reasons(), NoReason)}
+		}
+		reasons = append(reasons, reason)
+	}
+	return reasons, nil
 }
 
 // Death is the record that the dead-letter queue keeps beside the body.

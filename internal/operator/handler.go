@@ -35,6 +35,7 @@ const (
 // described there.
 type Store interface {
 	Pages(ctx context.Context, after string, limit int) ([]rooms.PageView, error)
+	PausedPages(ctx context.Context, limit int) ([]rooms.PageView, error)
 	Resume(ctx context.Context, page string, at time.Time) error
 	Ban(ctx context.Context, page, psid string, until time.Time) error
 	Forget(ctx context.Context, page, psid string) error
@@ -78,6 +79,7 @@ func (c Config) withDefaults() (Config, error) {
 // Handler serves the API, for the admin port:
 //
 //	GET    /pages?after=&limit=            pages with members, messages per hour, and how much of the quota is used
+//	GET    /pauses?limit=                  the pages that core pauses by itself: the token is lost, or Meta blocks the page
 //	POST   /pages/{page}/pause             {"for": "1h", "reason": "…"}; without for until resumed
 //	POST   /pages/{page}/resume
 //	PUT    /pages/{page}/limits            {"text": 80, "media": 5}
@@ -122,6 +124,7 @@ func New(cfg Config) (*Handler, error) {
 	h.handle("GET /rooms", h.limited(h.getRooms))
 	h.handle("GET /reports", h.limited(h.getReports))
 	h.handle("GET /messages", h.limited(h.getMessages))
+	h.handle("GET /pauses", h.limited(h.getPauses))
 	h.handle("GET /people", h.limited(h.getPeople))
 	h.handle("POST /broadcast", h.postBroadcast)
 	h.handle("GET /broadcasts", h.getBroadcasts)
@@ -133,7 +136,7 @@ func New(cfg Config) (*Handler, error) {
 // Patterns returns the patterns of http.ServeMux for everything that a Handler
 // serves.
 func Patterns() []string {
-	return []string{"/pages", "/pages/", "/rooms", "/reports", "/messages", "/people", "/broadcast", "/broadcasts", "/broadcasts/"}
+	return []string{"/pages", "/pages/", "/pauses", "/rooms", "/reports", "/messages", "/people", "/broadcast", "/broadcasts", "/broadcasts/"}
 }
 
 // ServeHTTP implements http.Handler.

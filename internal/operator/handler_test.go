@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -150,6 +151,13 @@ func TestPauseAndBan(t *testing.T) {
 		r.wantAnswer(t, "GET", "/pages", "", 200, view(`"paused":true,"pause_reason":"operator"`))
 		r.wantAnswer(t, "POST", "/pages/p/resume", "", 204, "")
 		r.wantAnswer(t, "GET", "/pages", "", 200, view(`"paused":false`))
+		r.wantAnswer(t, "GET", "/pauses", "", 200, `{"pauses":[]}`)
+		if err := errors.Join(r.store.Pause(t.Context(), "p", "policy: spam", time.Now(), time.Time{}), r.store.Pause(t.Context(), "q", "stopped", time.Now(), time.Now().Add(time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		r.wantAnswer(t, "GET", "/pauses", "", 200, `{"pauses":[{"page":"p","reason":"policy: spam"},{"page":"q","until":"2000-01-01T01:00:00Z","reason":"stopped"}]}`)
+		r.wantAnswer(t, "GET", "/pauses?limit=1", "", 200, `{"pauses":[{"page":"p","reason":"policy: spam"}]}`)
+		r.wantAnswer(t, "POST", "/pages/p/resume", "", 204, "")
 		r.wantAnswer(t, "PUT", "/pages/p/limits", `{"text":80}`, 204, "")
 		if got := r.book.Limits("p"); got != (message.Limits{Text: 80}) {
 			t.Errorf("the page's limits are %+v, want 80 texts", got)

@@ -66,6 +66,32 @@ func (h *Handler) getPages(r *http.Request) (any, error) {
 	return map[string]any{"pages": answers}, nil
 }
 
+// Pause is a pause of core's own in the answer of GET /pauses.
+type Pause struct {
+	Page   string     `json:"page"`
+	Until  *time.Time `json:"until,omitempty"` // missing: until resumed
+	Reason string     `json:"reason"`
+}
+
+func (h *Handler) getPauses(r *http.Request) (any, error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := h.cfg.Store.PausedPages(r.Context(), limit)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Pause, len(pages))
+	for i, p := range pages {
+		list[i] = Pause{Page: p.Page, Reason: p.PauseReason}
+		if !p.PausedUntil.IsZero() {
+			list[i].Until = &pages[i].PausedUntil
+		}
+	}
+	return map[string]any{"pauses": list}, nil
+}
+
 func (h *Handler) pageAnswer(p rooms.PageView) Page {
 	a := Page{
 		Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,

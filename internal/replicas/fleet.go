@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"chatclub/internal/message"
 )
 
 // Fleet is a deployment as an operator asks it. The Client's HTTP must be set.
@@ -57,6 +59,14 @@ func (f Fleet) Pause(ctx context.Context, page string, length time.Duration, rea
 		body["for"] = length.String()
 	}
 	return f.Order(ctx, http.MethodPost, page, "pause", body)
+}
+
+// Limit gives a page limits of its own, or with none those of the pages file or the settings.
+func (f Fleet) Limit(ctx context.Context, page string, limits message.Limits) error {
+	if limits == (message.Limits{}) {
+		return f.Order(ctx, http.MethodDelete, page, "limits", nil)
+	}
+	return f.Order(ctx, http.MethodPut, page, "limits", limits)
 }
 
 // Resume has a page that is paused or suspended sent for again. Where there are cores, one

@@ -118,6 +118,19 @@ func (s *Store) Pages(ctx context.Context, after string, limit int) ([]PageView,
 	return list, failed("select pages", err)
 }
 
+// PausedPages returns the pages that are paused, ordered by page, without their counts.
+func (s *Store) PausedPages(ctx context.Context, limit int) ([]PageView, error) {
+	var list []PageView
+	err := s.do(ctx, all(&list, `SELECT page, paused_until, pause_reason FROM pages WHERE paused_until > $1 ORDER BY page LIMIT $2`,
+		[]any{s.cfg.Now().UnixMilli(), int64(limit)}, func(r row, v *PageView) error {
+			var until int64
+			err := r.Scan(&v.Page, &until, &v.PauseReason)
+			v.Paused, v.PausedUntil = true, untilTime(until)
+			return err
+		}))
+	return list, failed("select paused pages", err)
+}
+
 // CountAudiences counts the users whom each page may send to, for Pages. It reads
 // the row of every user, some at a time, so that no event need change an index. It has
 // no time limit.
