@@ -41,7 +41,7 @@ func (e *engine) arrive(m *held) {
 	s.add(m)
 	e.pages.inHand++
 	e.metrics.taken.Inc()
-	if s.lane == nil || s.free() <= 0 { // it holds of the lane what it can, and that is known
+	if s.lane == nil {
 		e.lanes.know(s)
 	}
 	switch {
