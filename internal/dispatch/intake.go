@@ -59,6 +59,9 @@ func (e *engine) arrive(m *held) {
 		l.traffic.came(now, m)
 		if s.lane != nil {
 			e.lanes.learn(l, s.lane, now)
+			if s.free() <= 0 && e.pages.isShut(l.key, now) { // no more of it comes for now
+				e.lanes.know(s)
+			}
 		}
 		switch r := l.recipients[m.out.To]; {
 		case m.out.NotBefore > now.UnixMilli():

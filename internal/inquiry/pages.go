@@ -123,7 +123,7 @@ func (v Page) State() string {
 		paused(v.Core.PausedUntil, v.Core.PauseReason)
 	}
 	// core tells of the order, if it knows it, in place of its own pause.
-	if v.Paused != nil && !(byCore && strings.HasPrefix(v.Core.PauseReason, "operator")) {
+	if v.Paused != nil && (!byCore || !strings.HasPrefix(v.Core.PauseReason, "operator")) {
 		paused(v.Paused.Until, strings.TrimSuffix("operator: "+v.Paused.Reason, ": "))
 	}
 	for _, s := range v.Suspended {
