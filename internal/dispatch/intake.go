@@ -59,7 +59,7 @@ func (e *engine) arrive(m *held) {
 		l.traffic.came(now, m)
 		if s.lane != nil {
 			e.lanes.learn(l, s.lane, now)
-			if s.free() <= 0 && e.pages.isShut(l.key, now) { // no more of it comes for now
+			if s.free() <= 0 && e.pages.isShut(l.key, now) { // nothing makes room for more of it
 				e.lanes.know(s)
 			}
 		}
