@@ -27,7 +27,7 @@ const (
 	// this one: RabbitMQ tells nobody that it is outranked.
 	laneTime = callsTime + time.Second
 	// quietTime is the time without a delivery in which another replica may have come, sent
-	// and gone. One that does so in less may be overtaken.
+	// and gone. One that does so in less is noticed by what it has given back.
 	quietTime = partitions.TrialTime
 )
 

@@ -18,7 +18,7 @@ func (e *engine) arrive(m *held) {
 		e.claims.dropStale(c)
 	}
 	s.latest = m.delivery
-	quiet := now.Sub(c.busy) > quietTime && c.count(inHandOf) == 0
+	quiet := c.count(inHandOf) == 0 && (now.Sub(c.busy) > quietTime || m.delivery.Redelivered)
 	s.came, c.busy = now, now
 	if c.since.IsZero() || quiet { // another replica may have been the owner
 		e.circuits.Doubt(now, e.claims.pagesOf(c.partition))
@@ -41,7 +41,7 @@ func (e *engine) arrive(m *held) {
 	s.add(m)
 	e.pages.inHand++
 	e.metrics.taken.Inc()
-	if s.lane == nil {
+	if s.lane == nil || s.free() <= 0 { // it holds of the lane what it can, and that is known
 		e.lanes.know(s)
 	}
 	switch {
@@ -59,9 +59,6 @@ func (e *engine) arrive(m *held) {
 		l.traffic.came(now, m)
 		if s.lane != nil {
 			e.lanes.learn(l, s.lane, now)
-			if s.free() <= 0 && e.pages.isShut(l.key, now) { // nothing makes room for more of it
-				e.lanes.know(s)
-			}
 		}
 		switch r := l.recipients[m.out.To]; {
 		case m.out.NotBefore > now.UnixMilli():

@@ -810,21 +810,25 @@ func TestConnectionLostWithNothingHeld(t *testing.T) {
 	}
 }
 
-// So may one that was delivered nothing for a while, and then something of another one's.
+// So may one that held nothing, and then is delivered something that another one has given
+// back, however short that was.
 func TestAnotherOwnerInAQuietTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	defer b.others.Wait()
 	defer close(b.finished)
 	c, long := b.s.claim, b.Now().Add(-time.Hour)
-	for _, redelivered := range []bool{false, true} {
+	for _, row := range []struct {
+		busy        time.Time
+		redelivered bool
+	}{{time.Time{}, false}, {time.Time{}, true}, {b.Now(), false}, {b.Now(), true}} {
 		for _, m := range b.claims.pages.takeWaiting(b.s, func(*held) bool { return true }) {
 			b.pages.letGo(m)
 		}
-		c.since, c.busy = long, time.Time{}
-		b.arrive(decode(queue.NewDelivery(b.Broker, new(channel), 1, queue.Message{Queue: b.s.queue, ID: "2", Body: b.m.delivery.Body}, redelivered), b.s, b.Now()))
-		if isNew := !c.since.Equal(long); isNew != redelivered {
-			t.Errorf("redelivered = %v: it may have sent in the second before = %v", redelivered, isNew)
+		c.since, c.busy = long, row.busy
+		b.arrive(decode(queue.NewDelivery(b.Broker, new(channel), 1, queue.Message{Queue: b.s.queue, ID: "2", Body: b.m.delivery.Body}, row.redelivered), b.s, b.Now()))
+		if isNew := !c.since.Equal(long); isNew != row.redelivered {
+			t.Errorf("busy at %v, redelivered = %v: another one may have sent in the second before = %v", row.busy, row.redelivered, isNew)
 		}
 	}
 }
