@@ -207,6 +207,12 @@ func TestThrottledPerson(t *testing.T) {
 func TestPersonIsRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.latency = func(o message.Outbound) time.Duration { // a refusal before the others' answers does not count yet
+			if o.To == "g-0" {
+				return 40 * time.Millisecond
+			}
+			return 20 * time.Millisecond
+		}
 		bad := func(o message.Outbound) bool { return o.To == "g-0" || strings.HasPrefix(o.ID, "page0/bad") }
 		r.script(func(o message.Outbound, _ int) sender.Result {
 			if bad(o) {
